@@ -199,6 +199,6 @@ fn compare(rounds: &str, pause: &str) {
     let once = run(&mut scratch.tool(&["metrics", "out", "--once", "--json"])).with_code(0).stdout;
     let once: Value = serde_json::from_str(&once).expect("a line of JSON");
     let operations = once["operations"].as_array().expect("operations").iter();
-    let count: f64 = operations.filter_map(|it| it["count"].as_f64()).sum();
+    let count: f64 = operations.filter_map(|row| row["count"].as_f64()).sum();
     assert_eq!((&once["format"], count), (&1.into(), expected[0].values.values().sum()));
 }

@@ -35,7 +35,8 @@ fn compared(streams: &[PathBuf]) -> Option<[Value; 2]> {
 #[test]
 fn python_derives_the_same_of_recorded_jobs() {
     let two = two_process_streams().to_vec();
-    for (streams, operations, ranks, pairs) in [(Some(two), 24, 2, 2), (four_gpu_stream().map(|it| vec![it]), 4, 4, 0)]
+    for (streams, operations, ranks, pairs) in
+        [(Some(two), 24, 2, 2), (four_gpu_stream().map(|stream| vec![stream]), 4, 4, 0)]
     {
         let Some([report, compared]) = streams.and_then(|streams| compared(&streams)) else { continue };
         assert_eq!(compared["operations"], operations, "{compared}");

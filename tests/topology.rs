@@ -51,7 +51,7 @@ fn releases_dump_their_topology_into_the_archive() {
             let channel = &ring["channels"][0];
             assert_eq!(
                 [&channel["nic_in"], &channel["ranks"][0], &channel["nic_out"]],
-                [&nic, &host, &nic].map(|it| it)
+                [&nic, &host, &nic].map(|number| number)
             );
         }
         let nics = list(&report, "nics");

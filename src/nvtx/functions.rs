@@ -166,18 +166,18 @@ type Handle = *const c_void;
 unsafe fn with_attributes(domain: Domain, attributes: *const EventAttributes) -> Range<RangeName> {
     let mut range = nameless(domain);
     // SAFETY: the contract.
-    let Some(it) = (unsafe { attributes.as_ref() }) else {
+    let Some(event) = (unsafe { attributes.as_ref() }) else {
         return range;
     };
-    if usize::from(it.size) < size_of::<EventAttributes>() {
+    if usize::from(event.size) < size_of::<EventAttributes>() {
         return range;
     }
-    let (name, number) = match it.message_type {
-        message_type::REGISTERED => StringHandle::read(it.message),
+    let (name, number) = match event.message_type {
+        message_type::REGISTERED => StringHandle::read(event.message),
         // SAFETY: a C string (contract).
-        message_type::ASCII => name_and_number(unsafe { bytes(it.message.cast()) }, domain.name_owner()),
+        message_type::ASCII => name_and_number(unsafe { bytes(event.message.cast()) }, domain.name_owner()),
         // SAFETY: a wide string (contract).
-        message_type::UNICODE => name_and_number(&unsafe { wide(it.message.cast()) }, domain.name_owner()),
+        message_type::UNICODE => name_and_number(&unsafe { wide(event.message.cast()) }, domain.name_owner()),
         _ => (None, None),
     };
     note_other(name);
@@ -186,27 +186,27 @@ unsafe fn with_attributes(domain: Domain, attributes: *const EventAttributes) ->
     if let Some(number) = number {
         fields.add(RangeField::Number, number);
     }
-    if it.category != 0 {
-        fields.add(RangeField::Category, it.category.into());
-        range.category = strings::category_name(domain, it.category);
+    if event.category != 0 {
+        fields.add(RangeField::Category, event.category.into());
+        range.category = strings::category_name(domain, event.category);
     }
-    if it.color_type == COLOR_ARGB && !domain.is_nccl {
-        fields.add(RangeField::Color, it.color.into());
+    if event.color_type == COLOR_ARGB && !domain.is_nccl {
+        fields.add(RangeField::Color, event.color.into());
     }
-    let low = low(it.payload);
-    match it.payload_type {
-        payload_type::UNSIGNED_INT64 => fields.add(RangeField::Unsigned, it.payload),
+    let low = low(event.payload);
+    match event.payload_type {
+        payload_type::UNSIGNED_INT64 => fields.add(RangeField::Unsigned, event.payload),
         payload_type::UNSIGNED_INT32 => fields.add(RangeField::Unsigned, low.into()),
-        payload_type::INT64 => fields.add(RangeField::Signed, it.payload),
+        payload_type::INT64 => fields.add(RangeField::Signed, event.payload),
         payload_type::INT32 => {
             fields.add(RangeField::Signed, i64::from(low.cast_signed()).cast_unsigned());
         }
-        payload_type::DOUBLE => fields.add(RangeField::Float, it.payload),
+        payload_type::DOUBLE => fields.add(RangeField::Float, event.payload),
         payload_type::FLOAT => fields.add(RangeField::Float, f64::from(f32::from_bits(low)).to_bits()),
         payload_type::EXTENDED => {
-            let data: *const PayloadData = pointer(it.payload).cast_const().cast();
+            let data: *const PayloadData = pointer(event.payload).cast_const().cast();
             // SAFETY: the address of that many payloads (contract).
-            unsafe { strings::read(domain, data, usize::try_from(it.reserved0).unwrap_or(0).max(1), fields) };
+            unsafe { strings::read(domain, data, usize::try_from(event.reserved0).unwrap_or(0).max(1), fields) };
         }
         _ => {}
     }

@@ -174,7 +174,7 @@ fn unify_again(scratch: &Scratch) {
     std::fs::create_dir(&again).expect("a directory");
     let mut copy = std::process::Command::new("cp");
     let recorded = ["parts", "topology"].map(|name| scratch.out().join(name));
-    let _copied = run(copy.arg("-a").args(recorded.iter().filter(|it| it.exists())).arg(&again)).with_code(0);
+    let _copied = run(copy.arg("-a").args(recorded.iter().filter(|file| file.exists())).arg(&again)).with_code(0);
     let _finalized = run(scratch.tool(&["finalize"]).arg(&again)).with_code(0);
     let [before, after] = [scratch.out(), again].map(|directory| {
         let mut files = trace_files(&directory);

@@ -16,8 +16,8 @@ fn cells<const N: usize>(texts: [&str; N]) -> [&str; N] {
 #[test]
 fn the_variables_of_the_plugin() {
     let mut table = String::from("| variable | values | default | what it does |\n|---|---|---|---|\n");
-    for it in VARIABLES {
-        let [values, default, doc, name] = cells([it.values, it.default, it.doc, it.name]);
+    for variable in VARIABLES {
+        let [values, default, doc, name] = cells([variable.values, variable.default, variable.doc, variable.name]);
         writeln!(table, "| `{name}` | {values} | {default} | {doc} |").expect("a string takes everything");
     }
     pages::compare("REFERENCE.md", "variables", &table);

@@ -42,7 +42,7 @@ fn every_call_is_a_node_that_waits_for_those_before_it() {
         assert!(counts["COMM_SEND"].as_u64() >= Some(12) && counts["COMP"].as_u64() > Some(0), "{release}: {counts}");
         assert_eq!(counts["COMM_SEND"], counts["COMM_RECV"], "{release}: {counts}");
         let left_out = said["left_out"].as_array().expect("a list");
-        let is_expected = |it: &Value| it["reason"] == "messages of ranks to themselves";
+        let is_expected = |entry: &Value| entry["reason"] == "messages of ranks to themselves";
         assert!(left_out.iter().all(is_expected), "{release}: {said}");
     }
 }
@@ -54,7 +54,7 @@ fn calls_that_nccl_does_not_report_are_counted() {
     let left_out = said["left_out"].as_array().expect("a list");
     assert_eq!(left_out.len(), 1, "{said}");
     assert_eq!(left_out[0]["events"], json!(12), "{said}");
-    assert!(left_out[0]["reason"].as_str().is_some_and(|it| it.contains("NCCL_ALLGATHERV_ENABLE=0")), "{said}");
+    assert!(left_out[0]["reason"].as_str().is_some_and(|reason| reason.contains("NCCL_ALLGATHERV_ENABLE=0")), "{said}");
 }
 
 /// Beside each operation runs a kernel that began before it and ended first: the next kernel waited for the operation.
@@ -71,14 +71,14 @@ fn kernels_of_the_program_are_what_was_computed() {
     let found: Value = serde_json::from_str(&run(&mut reader).with_code(0).stdout).expect("JSON");
     let found = found.as_array().expect("a list");
     assert_eq!(found.len(), 3 * ranks[3].len());
-    for ((nodes, it), id) in found.chunks(3).zip(&ranks[3]).zip((1_u64..).step_by(3)) {
+    for ((nodes, original), id) in found.chunks(3).zip(&ranks[3]).zip((1_u64..).step_by(3)) {
         // The last nodes of the operation before: itself, and the kernel beside it.
         let [operation, kernel] = [2, 1].map(|before| id.saturating_sub(before));
         let is_first = id == 1;
         let wanted = [
             ("COMP", 150_000, if is_first { vec![] } else { vec![operation, kernel] }),
-            ("COMM_COLL", it.stop_ns - it.start_ns, if is_first { vec![id] } else { vec![operation, id] }),
-            ("COMP", (it.stop_ns - it.start_ns) / 2, vec![id]),
+            ("COMM_COLL", original.stop_ns - original.start_ns, if is_first { vec![id] } else { vec![operation, id] }),
+            ("COMP", (original.stop_ns - original.start_ns) / 2, vec![id]),
         ];
         for (node, (kind, ns, ids)) in nodes.iter().zip(wanted) {
             assert_eq!((&node[0], &node[2]), (&json!(kind), &json!(ids)), "{id}: {nodes:?}");

@@ -131,13 +131,13 @@ fn kernels_say_how_they_ran_where_that_is_certain() {
     let exported = export(&scratch, &[&["-o", "blurred"], &words[..]].concat()).with_code(0).stdout;
     let exported: Value = serde_json::from_str(&exported).expect("JSON");
     let uncertain =
-        |it: &&Value| it["reason"].as_str().is_some_and(|reason| reason.contains("can be several operations"));
+        |entry: &&Value| entry["reason"].as_str().is_some_and(|reason| reason.contains("can be several operations"));
     let counted = exported["left_out"].as_array().and_then(|all| all.iter().find(uncertain)).expect("counted");
     assert_eq!(counted["events"], 2, "{exported}");
     let copy = scratch.path().join("blurred").join(Path::new(blurred).file_name().expect("a name"));
     let copy: Value = serde_json::from_str(&fs::read_to_string(copy).expect("text")).expect("JSON");
     for id in ids.as_array().expect("two") {
-        let is_it = |it: &&Value| it["cat"] == "kernel" && &it["args"]["External id"] == id;
+        let is_it = |event: &&Value| event["cat"] == "kernel" && &event["args"]["External id"] == id;
         let kernel = copy["traceEvents"].as_array().and_then(|all| all.iter().find(is_it)).expect("the kernel");
         assert!(kernel["args"].get("nccl.proto").is_none(), "{kernel}");
     }

@@ -53,8 +53,9 @@ fn the_script_measures_what_the_job_ran() {
         assert!(lines.contains(&named.as_str()), "{said}");
         let ran: Vec<&str> = lines.iter().copied().filter(|line| line.starts_with(&format!("ran {test} "))).collect();
         assert!(ran.iter().all(|line| line.contains(" -f 2 -t 2 -g 1 -d ") && line.ends_with(tail)), "{said}");
-        let classes = report["operations"].as_array().expect("a list").iter().filter(|it| it["function"] == function);
-        for bytes in classes.flat_map(|it| [&it["bytes_min"], &it["bytes_max"]]) {
+        let classes =
+            report["operations"].as_array().expect("a list").iter().filter(|class| class["function"] == function);
+        for bytes in classes.flat_map(|class| [&class["bytes_min"], &class["bytes_max"]]) {
             let bytes = bytes.as_u64().expect("a number") * factor;
             let number = |line: &str, option: &str| {
                 let words: Vec<&str> = line.split(' ').collect();
@@ -76,7 +77,7 @@ fn twice(report: &Value, hosts: [&str; 4]) -> String {
     }
     text += "#       size         count      type   redop    root     time   algbw   busbw  #wrong\n";
     let classes = report["operations"].as_array().expect("a list").iter();
-    for class in classes.filter(|it| it["function"] == "ncclAllReduce") {
+    for class in classes.filter(|class| class["function"] == "ncclAllReduce") {
         let rate = ["transfer_busbw", "busbw"].map(|name| class[name]["median"].as_f64());
         let (bytes, rate) = (class["bytes_max"].as_u64().expect("a number"), rate[0].or(rate[1]).expect("a rate"));
         let us = bytes as f64 * 1.5 / (2.0 * rate) * 1e6;
@@ -92,7 +93,8 @@ fn stats_say_what_share_of_a_baseline_was_reached() {
     let report = stats(&scratch, &[]);
     let share = |report: &Value, function: &str| {
         let classes = report["operations"].as_array().expect("a list").iter();
-        let shares = classes.filter(|it| it["function"] == function).map(|it| it["baseline"]["share"].as_f64());
+        let shares =
+            classes.filter(|class| class["function"] == function).map(|class| class["baseline"]["share"].as_f64());
         shares.collect::<Vec<_>>()
     };
     assert!(share(&report, "ncclAllReduce").iter().all(Option::is_none), "without a baseline");
@@ -113,7 +115,10 @@ fn stats_say_what_share_of_a_baseline_was_reached() {
     let itself = stats(&scratch, &["--baseline", "out"]);
     for function in ["ncclAllReduce", "ncclAllGather"] {
         let shares = share(&itself, function);
-        assert!(shares.iter().all(|it| it.is_some_and(|it| (it - 1.0).abs() < 1e-9)), "{function}: {shares:?}");
+        assert!(
+            shares.iter().all(|share| share.is_some_and(|share| (share - 1.0).abs() < 1e-9)),
+            "{function}: {shares:?}"
+        );
     }
     fs::write(scratch.path().join("other.txt"), "nothing\n").expect("written");
     let refused = run(&mut scratch.tool(&["stats", "out", "--baseline", "other.txt"])).with_code(2);

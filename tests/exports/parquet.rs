@@ -39,7 +39,9 @@ fn compared(scratch: &Scratch, python: &Path, anchor: &Path) -> Value {
 fn every_row_is_what_the_archive_has() {
     let Some(python) = python() else { return };
     let two = two_process_streams().to_vec();
-    for (streams, operations, steps) in [(Some(two), 24, true), (four_gpu_stream().map(|it| vec![it]), 4, false)] {
+    for (streams, operations, steps) in
+        [(Some(two), 24, true), (four_gpu_stream().map(|stream| vec![stream]), 4, false)]
+    {
         let Some(streams) = streams else { continue };
         let scratch = Scratch::new();
         let _replayed = run(&mut scratch.replay(&streams)).with_code(0);
@@ -77,7 +79,7 @@ fn ranges_of_the_program_are_a_table_and_a_column() {
     let each: u64 = PHASES.iter().map(|(_, times, _)| times).sum();
     assert_eq!(counts["ranges"], 2 * (each + 1), "with a mark: {counts}");
     let regions = scratch.archive().regions();
-    let steps = regions.iter().filter(|it| it.name == "step #").map(|it| it.end_ns - it.start_ns);
+    let steps = regions.iter().filter(|region| region.name == "step #").map(|region| region.end_ns - region.start_ns);
     for program in ["duckdb", "spark"] {
         let [rows] = answers(&scratch, &python, program, "phases");
         let (mut phases, mut steps_ns) = (BTreeMap::new(), 0);
@@ -162,7 +164,7 @@ fn answers<const N: usize>(scratch: &Scratch, python: &Path, program: &str, ques
 fn number(row: &Value, column: &str) -> u64 {
     let number = &row[column];
     // Columns that have nulls are fractions in pandas.
-    let whole = number.as_f64().filter(|it| it.fract() == 0.0).map(|it| it.to_string());
+    let whole = number.as_f64().filter(|value| value.fract() == 0.0).map(|value| value.to_string());
     number.as_u64().or_else(|| whole?.parse().ok()).unwrap_or_else(|| panic!("no {column} in {row}"))
 }
 
@@ -209,18 +211,18 @@ fn three_programs_answer_as_stats_does() {
         let [of_slowest, of_last, of_pairs] = answers(&scratch, &python, program, "sql");
         let found: Vec<(u64, u64, u64, u64)> = of_slowest
             .iter()
-            .map(|it| {
-                assert_eq!((it["function"].as_str(), number(it, "ranks")), (Some("ncclAllReduce"), 96), "{program}");
-                (number(it, "elapsed_ns"), number(it, "first_ns"), number(it, "sequence"), number(it, "bytes"))
+            .map(|row| {
+                assert_eq!((row["function"].as_str(), number(row, "ranks")), (Some("ncclAllReduce"), 96), "{program}");
+                (number(row, "elapsed_ns"), number(row, "first_ns"), number(row, "sequence"), number(row, "bytes"))
             })
             .collect();
         assert_eq!(found, slowest, "{program}");
         let found =
-            of_last.iter().map(|it| (number(it, "last_job_rank"), (number(it, "times"), number(it, "waited_ns"))));
+            of_last.iter().map(|row| (number(row, "last_job_rank"), (number(row, "times"), number(row, "waited_ns"))));
         assert_eq!(found.collect::<BTreeMap<u64, (u64, u64)>>(), last, "{program}");
-        let found = of_pairs.iter().map(|it| {
-            let what = [number(it, "steps"), number(it, "bytes"), number(it, "wait_ns")];
-            ((number(it, "sender"), number(it, "receiver")), (it["host"].clone(), what))
+        let found = of_pairs.iter().map(|row| {
+            let what = [number(row, "steps"), number(row, "bytes"), number(row, "wait_ns")];
+            ((number(row, "sender"), number(row, "receiver")), (row["host"].clone(), what))
         });
         assert_eq!(found.collect::<BTreeMap<(u64, u64), (Value, [u64; 3])>>(), pairs, "{program}");
     }

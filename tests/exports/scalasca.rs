@@ -115,18 +115,19 @@ fn pipit_reads_functions_and_messages() {
     assert_eq!(number("collectives_left_out") + number("messages_left_out"), 0, "{said}");
     let regions = scratch.archive().regions();
     let operations = |name: &str| -> Vec<_> {
-        let is_one = |it: &&whole_plugin::regions::Region| it.name == name && it.number("nccl.seq").is_some();
+        let is_one =
+            |region: &&whole_plugin::regions::Region| region.name == name && region.number("nccl.seq").is_some();
         regions.iter().filter(is_one).collect()
     };
     for name in ["ncclAllReduce", "ncclAllGather"] {
         let (all, [count, took, own]) = (operations(name), functions[name]);
-        let wanted: u64 = all.iter().map(|it| it.end_ns - it.start_ns).sum();
+        let wanted: u64 = all.iter().map(|region| region.end_ns - region.start_ns).sum();
         assert_eq!((count, own), (all.len() as u64, took), "{name}");
         assert!(took.abs_diff(wanted) <= count * number("moved_ns"), "{name}: {took} for {wanted}");
     }
     let sent: u64 = bytes.iter().flatten().sum();
-    let sends = regions.iter().filter(|it| it.name == "ncclSend" && it.location.contains(" rank "));
-    let wanted: u64 = sends.map(|it| it.number("nccl.bytes").expect("a size")).sum();
+    let sends = regions.iter().filter(|region| region.name == "ncclSend" && region.location.contains(" rank "));
+    let wanted: u64 = sends.map(|region| region.number("nccl.bytes").expect("a size")).sum();
     assert_eq!(sent, wanted);
     assert!(sent > 0);
 }

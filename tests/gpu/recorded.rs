@@ -98,7 +98,7 @@ fn replay(stream: &Path, recorded: &Recorded, backend: &str) -> Replayed {
     calls.sort_unstable();
     assert_eq!(calls.len(), recorded.calls.len());
     let later = calls.iter().zip(&recorded.calls).map(|(replayed, recorded)| replayed.cast_signed() - recorded);
-    let (least, most) = later.fold((i64::MAX, i64::MIN), |(least, most), it| (least.min(it), most.max(it)));
+    let (least, most) = later.fold((i64::MAX, i64::MIN), |(least, most), value| (least.min(value), most.max(value)));
     Replayed { archive, regions, later: least, differs: most - least, _scratch: scratch }
 }
 

@@ -51,13 +51,18 @@ fn the_rank_that_does_not_come_is_named_and_when_it_comes_all_is_recorded() {
 
         let regions = scratch.sound_archive().regions();
         let mut lengths: Vec<u64> =
-            regions.iter().filter(|it| it.name == CALL).map(|it| it.end_ns - it.start_ns).collect();
+            regions.iter().filter(|region| region.name == CALL).map(|region| region.end_ns - region.start_ns).collect();
         lengths.sort_unstable();
         assert_eq!(lengths.len(), 4, "{version}: each is shown once: {regions:#?}");
         // Each look knows the clock anew.
         let shortest = waited.iter().min().expect("three") - 1_000_000;
         assert!(lengths[1..].iter().all(|length| *length > shortest), "{version}: {lengths:?}, waited {waited:?}");
-        assert!(regions.iter().filter(|it| it.name == CALL).all(|it| it.number("nccl.unfinished").is_none()));
+        assert!(
+            regions
+                .iter()
+                .filter(|region| region.name == CALL)
+                .all(|region| region.number("nccl.unfinished").is_none())
+        );
     }
 }
 
@@ -82,8 +87,8 @@ fn processes_that_were_killed_there_have_an_archive() {
     assert!(waits(&report).is_some() && text.contains("3 ranks waited"), "{report:#}");
     let _finalized = scratch.finalize().with_code(0);
     let regions = scratch.sound_archive().regions();
-    let calls: Vec<_> = regions.iter().filter(|it| it.name == CALL).collect();
-    assert!(calls.len() == 3 && calls.iter().all(|it| it.number("nccl.unfinished") == Some(1)), "{regions:#?}");
+    let calls: Vec<_> = regions.iter().filter(|region| region.name == CALL).collect();
+    assert!(calls.len() == 3 && calls.iter().all(|region| region.number("nccl.unfinished") == Some(1)), "{regions:#?}");
     let text = run(scratch.tool(&["hang"]).arg(scratch.out())).stdout;
     assert!(text.contains(CALL), "{text}");
 }
@@ -99,7 +104,7 @@ fn settings_in_the_files_of_nccl_count() {
     };
     let _ended = run(job.env("NVTX_INJECTION64_PATH", built::plugin()).env("NCCL_CONF_FILE", file)).with_code(0);
     let archive = scratch.sound_archive();
-    assert_eq!(archive.regions().iter().filter(|it| it.name == CALL).count(), 2);
+    assert_eq!(archive.regions().iter().filter(|region| region.name == CALL).count(), 2);
     let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
     for part in parts.flatten() {
         let process = std::fs::read_to_string(part.path().join("process.json")).expect("described");

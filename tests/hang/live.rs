@@ -107,8 +107,12 @@ fn a_stopped_process_waits_for_nobody() {
     let report = job.until("0.5", |report| has_reason("stopped")(report) && suspect(report).2 >= 1);
     assert!(suspect(&report).2 <= 2, "{report:#}");
     let top = job.top();
-    let states = top["processes"].as_array().into_iter().flatten().map(|it| (it["pid"].to_string(), &it["state"]));
-    let states: Vec<_> = states.filter(|(it, _)| *it == pid).map(|(_, state)| state).collect();
+    let states = top["processes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|process| (process["pid"].to_string(), &process["state"]));
+    let states: Vec<_> = states.filter(|(number, _)| *number == pid).map(|(_, state)| state).collect();
     assert_eq!(states, ["stopped"], "{top:#}");
     let _sent = run(Command::new("kill").args(["-CONT", &pid])).with_code(0);
     let _dead = job.kill();

@@ -31,10 +31,10 @@ fn a_process_that_dies_is_reported() {
     let Some(mut job) = scratch.nccl("2.32.3", &job) else { return watch.kill() };
     let job = start(&mut job);
     // Before somebody waits for it the verdict is that it died.
-    wait_for("report", || reports(&scratch).iter().any(|it| suspect(it).0 == "gone").then_some(()));
+    wait_for("report", || reports(&scratch).iter().any(|report| suspect(report).0 == "gone").then_some(()));
     let reports = reports(&scratch);
     assert!(reports.len() == 1 || reports.len() == 2 && reports[0]["verdict"]["kind"] == "died", "{reports:#?}");
-    assert_eq!(reports.last().map(|it| suspect(it).1), Some(1), "{reports:#?}");
+    assert_eq!(reports.last().map(|report| suspect(report).1), Some(1), "{reports:#?}");
     watch.signal("TERM");
     let _ended = watch.wait(LIMIT).with_code(0);
     job.kill();

@@ -51,7 +51,8 @@ fn seen(archive: &Archive) -> (Vec<String>, Vec<(Option<u64>, bool)>) {
     }
     threads.sort();
     let regions = archive.regions().into_iter().filter(|region| region.name == "ncclKernelLaunch");
-    let launches = regions.map(|it| (it.number("nccl.stream"), it.number("nccl.graph_captured") == Some(1)));
+    let launches =
+        regions.map(|region| (region.number("nccl.stream"), region.number("nccl.graph_captured") == Some(1)));
     let mut launches: Vec<(Option<u64>, bool)> = launches.collect();
     launches.sort_unstable();
     (threads, launches)

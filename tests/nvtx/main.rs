@@ -85,43 +85,47 @@ fn ranges_and_calls_are_there_once_on_all_releases() {
             return;
         };
         let regions = archive.regions();
-        let calls = tally(&regions, |it| it.name.starts_with("ncclComm") || it.name == "ncclAllReduce");
+        let calls = tally(&regions, |region| region.name.starts_with("ncclComm") || region.name == "ncclAllReduce");
         // Three steps, one in the split communicator, one of no element; each also is an operation but the last.
         let calls_of =
-            |name: &str| named(&regions, name).into_iter().filter(|it| it.location.starts_with("API")).count();
+            |name: &str| named(&regions, name).into_iter().filter(|region| region.location.starts_with("API")).count();
         assert_eq!(calls_of("ncclAllReduce"), 2 * 5, "{release}: {calls:?}");
         assert_eq!(calls_of("ncclCommSplit"), 2, "{release}: {calls:?}");
         assert_eq!(calls_of("ncclCommInitRank"), 2, "{release}: {calls:?}");
         assert_eq!(calls_of("ncclCommDestroy"), 2 * 2, "{release}: {calls:?}");
 
         let steps = named(&regions, "step #");
-        let mut numbers: Vec<_> = steps.iter().map(|it| it.number("nvtx.number")).collect();
+        let mut numbers: Vec<_> = steps.iter().map(|region| region.number("nvtx.number")).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, [0, 0, 1, 1, 2, 2].map(Some), "{release}");
         for step in &steps {
             let payload = step.number("nvtx.number").map(|number| 10 * number);
             assert_eq!((step.text("nvtx.domain"), step.text("nvtx.category")), (Some("app"), Some("train")));
             assert_eq!((step.number("nvtx.payload_signed"), step.number("nvtx.color")), (payload, Some(0xff)));
-            let inside = |name: &str| named(&regions, name).into_iter().filter(|it| is_within(it, step)).count();
+            let inside =
+                |name: &str| named(&regions, name).into_iter().filter(|region| is_within(region, step)).count();
             assert_eq!((inside("forward"), inside("backward"), inside("ncclAllReduce")), (1, 1, 1), "{release}");
         }
         // Operations run on another location, at another time.
-        let in_steps = regions
-            .iter()
-            .filter(|it| it.name == "ncclAllReduce" && it.text("nvtx.ranges") == Some("whole job > step # > backward"));
-        assert_eq!(in_steps.filter(|it| it.location.starts_with("NCCL")).count(), 2 * 3, "{release}");
+        let in_steps = regions.iter().filter(|region| {
+            region.name == "ncclAllReduce" && region.text("nvtx.ranges") == Some("whole job > step # > backward")
+        });
+        assert_eq!(in_steps.filter(|region| region.location.starts_with("NCCL")).count(), 2 * 3, "{release}");
         // Open when recording began, at the first communicator.
         for name in ["whole job", "setup"] {
             let init = named(&regions, "ncclCommInitRank");
-            assert!(init.iter().all(|it| named(&regions, name).iter().any(|open| is_within(it, open))), "{release}");
+            assert!(
+                init.iter().all(|region| named(&regions, name).iter().any(|open| is_within(region, open))),
+                "{release}"
+            );
         }
         assert!(named(&regions, "before everything").is_empty(), "it ended before anything was recorded");
         assert_eq!(named(&regions, "worker").len(), 2 * 4, "{release}");
         let handed_over = named(&regions, "handed over");
-        assert!(handed_over.len() == 2 && handed_over.iter().all(|it| it.number("nccl.unfinished").is_none()));
+        assert!(handed_over.len() == 2 && handed_over.iter().all(|region| region.number("nccl.unfinished").is_none()));
         let left_open = named(&regions, "left open");
         assert!(
-            left_open.len() == 2 && left_open.iter().all(|it| it.number("nccl.closed") == Some(1)),
+            left_open.len() == 2 && left_open.iter().all(|region| region.number("nccl.closed") == Some(1)),
             "{left_open:?}"
         );
         assert_eq!(named(&regions, "all are back").len(), 2, "{release}");
@@ -223,13 +227,13 @@ fn a_library_with_nvtx_of_its_own_is_unloaded() {
     for range in outer {
         assert_eq!((range.text("nvtx.domain"), range.number("nccl.unfinished")), (Some("library"), None), "{range:?}");
         for inner in ["without it", "of the library, again"] {
-            assert!(named(&regions, inner).iter().any(|it| is_within(it, range)), "{inner}: {regions:?}");
+            assert!(named(&regions, inner).iter().any(|region| is_within(region, range)), "{inner}: {regions:?}");
         }
     }
     let all_reduces = named(&regions, "ncclAllReduce").into_iter();
     let inside = Some("whole job > of the library > without it");
     // A call and an operation on each rank.
-    assert_eq!(all_reduces.filter(|it| it.text("nvtx.ranges") == inside).count(), 2 * 2);
+    assert_eq!(all_reduces.filter(|region| region.text("nvtx.ranges") == inside).count(), 2 * 2);
     assert_eq!((named(&regions, "step #").len(), archive.count("RANGES_UNBALANCED_POPS")), (2 * 3, 0));
 }
 
@@ -246,7 +250,7 @@ fn names_and_levels_have_bounds_that_are_counted() {
     assert!(others > 2 * (20_000 - 3584) && others < 2 * (20_000 - 3500), "{others}");
     let regions = archive.regions();
     assert_eq!(named(&regions, "deep").len(), 2 * (64 + 127));
-    let shown = regions.iter().filter(|it| it.name.starts_with("name") || it.name == "(other names)");
+    let shown = regions.iter().filter(|region| region.name.starts_with("name") || region.name == "(other names)");
     assert_eq!(shown.count(), 2 * 20_000);
     let calls = named(&regions, "ncclCommDestroy");
     assert_eq!(calls.len(), 2, "NCCL's names find room");
@@ -265,7 +269,10 @@ fn a_killed_process_has_its_open_ranges() {
     let regions = job.scratch.sound_archive().regions();
     for name in ["whole job", "to the end", "for any thread"] {
         let open = named(&regions, name);
-        assert!(open.len() == 2 && open.iter().all(|it| it.number("nccl.unfinished") == Some(1)), "{name}: {open:?}");
+        assert!(
+            open.len() == 2 && open.iter().all(|region| region.number("nccl.unfinished") == Some(1)),
+            "{name}: {open:?}"
+        );
     }
     assert_eq!(named(&regions, "step #").len(), 6);
 }
@@ -287,7 +294,7 @@ fn the_injection_and_the_profiler_plugin_need_not_meet() {
     };
     let regions = archive.regions();
     assert!(named(&regions, "step #").is_empty());
-    assert!(regions.iter().all(|it| it.text("nvtx.ranges").is_none()));
+    assert!(regions.iter().all(|region| region.text("nvtx.ranges").is_none()));
 }
 
 #[test]
@@ -298,7 +305,8 @@ fn only_steps_that_the_program_names_are_recorded() {
             return;
         };
         let regions = archive.regions();
-        let operations = named(&regions, "ncclAllReduce").into_iter().filter(|it| it.location.starts_with("NCCL"));
+        let operations =
+            named(&regions, "ncclAllReduce").into_iter().filter(|region| region.location.starts_with("NCCL"));
         let mut sequences: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for operation in operations {
             sequences.entry(operation.location.clone()).or_default().push(operation.number("nccl.seq"));
@@ -310,8 +318,8 @@ fn only_steps_that_the_program_names_are_recorded() {
         // The other thread has no ranges of its own. Before 2.27 NCCL does not say whether the process has other ranks.
         let other = (release == "2.32.3").then_some("whole job > step #");
         let all_reduces =
-            named(&regions, "ncclAllReduce").into_iter().filter(|it| it.number("nccl.bytes") == Some(8000));
-        let of_other: Vec<_> = all_reduces.map(|it| it.text("nvtx.ranges")).collect();
+            named(&regions, "ncclAllReduce").into_iter().filter(|region| region.number("nccl.bytes") == Some(8000));
+        let of_other: Vec<_> = all_reduces.map(|region| region.text("nvtx.ranges")).collect();
         assert!(!of_other.is_empty() && of_other.iter().all(|ranges| *ranges == other), "{release}: {of_other:?}");
         let properties = archive.properties();
         let list = &properties["NCCL::MEASUREMENT::LIST"];

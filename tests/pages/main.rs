@@ -125,7 +125,9 @@ fn run_all(scripts: impl IntoIterator<Item = Script>) {
     for script in scripts {
         run += script.commands;
         wrong.extend(
-            problems(&script, &archives, folder.path()).into_iter().map(|it| format!("{}: {it}", script.place)),
+            problems(&script, &archives, folder.path())
+                .into_iter()
+                .map(|problem| format!("{}: {problem}", script.place)),
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -135,7 +137,7 @@ fn run_all(scripts: impl IntoIterator<Item = Script>) {
 #[test]
 fn commands_of_pages() {
     let docs = built::root().join("docs");
-    let listed = fs::read_dir(docs.join("recipes")).expect("the recipes").map(|it| it.expect("an entry").path());
+    let listed = fs::read_dir(docs.join("recipes")).expect("the recipes").map(|entry| entry.expect("an entry").path());
     let mut pages: Vec<_> = listed.collect();
     pages.push(built::root().join("README.md"));
     pages.extend(

@@ -106,7 +106,7 @@ fn what_the_control_file_says_does_not_act_on_the_terminal() {
     // To stderr and to NCCL's log, which the host prints to stderr.
     let said = ended.stderr.matches(WORDS);
     assert_eq!(said.count(), 2, "{ended}");
-    assert!(!ended.stderr.contains(|it: char| it.is_control() && it != '\n'), "{ended}");
+    assert!(!ended.stderr.contains(|character: char| character.is_control() && character != '\n'), "{ended}");
 }
 
 #[test]

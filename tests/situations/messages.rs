@@ -59,7 +59,7 @@ fn a_late_stage_of_a_pipeline_is_the_one_that_all_others_wait_for() {
     assert_eq!(budget(&report, "not_compared_ns"), 0.0);
     // The neighbours wait for the stage itself.
     let messages = report["messages"].as_array().expect("pairs");
-    let of = |from: u64| messages.iter().find(|it| it["from"] == from).expect("a pair");
+    let of = |from: u64| messages.iter().find(|pair| pair["from"] == from).expect("a pair");
     is_near(of(1)["late_sender_ns"].as_f64().expect("a number"), 50e6);
     // Stage 0 receives nothing, which takes stage 1 a tenth of a millisecond more.
     is_near(of(0)["late_receiver_ns"].as_f64().expect("a number"), 60e6);
@@ -72,7 +72,7 @@ fn the_slower_of_two_slow_stages_of_a_pipeline_comes_first() {
         let report = stats(&pipeline_of(more_ns, 7));
         let causes = report["causes"].as_array().expect("causes");
         assert_eq!(causes[0]["rank"], slowest, "{causes:#?}");
-        let lost_ns: Vec<u64> = causes.iter().filter_map(|it| it["lost_ns"].as_u64()).collect();
+        let lost_ns: Vec<u64> = causes.iter().filter_map(|cause| cause["lost_ns"].as_u64()).collect();
         assert!(lost_ns.is_sorted_by(|a, b| a >= b), "{lost_ns:?}");
     }
 }
@@ -239,9 +239,9 @@ fn nothing_is_claimed_of_messages_below_the_clocks_error() {
 #[test]
 fn what_has_no_known_other_end_is_unclear() {
     let mut script = pipeline(MS / 2, 6);
-    script.ranks[1].retain(|it| it.function == "ncclSend");
+    script.ranks[1].retain(|operation| operation.function == "ncclSend");
     let report = stats(&script);
-    let from_0 = report["messages"].as_array().expect("pairs").iter().find(|it| it["from"] == 0).expect("a pair");
+    let from_0 = report["messages"].as_array().expect("pairs").iter().find(|pair| pair["from"] == 0).expect("a pair");
     assert_eq!((&from_0["late_sender_ns"], &from_0["late_receiver_ns"]), (&0.into(), &0.into()));
     assert!(budget(&report, "unclear_ns") > 50e6, "{}", report["budget"]);
     let mut script = pipeline(MS / 2, 6);

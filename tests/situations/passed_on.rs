@@ -27,14 +27,14 @@ fn pipeline(more_ns: u64) -> Script {
 fn two_dimensions() -> Script {
     let (hosts, of_host) = (4, 8);
     let mut script = Script::new(hosts * of_host, 41);
-    let inside = (0..hosts).map(|host| (0..of_host).map(|it| host * of_host + it).collect());
-    let across = (0..of_host).map(|it| (0..hosts).map(|host| host * of_host + it).collect());
+    let inside = (0..hosts).map(|host| (0..of_host).map(|index| host * of_host + index).collect());
+    let across = (0..of_host).map(|index| (0..hosts).map(|host| host * of_host + index).collect());
     let all: Vec<Vec<u32>> = inside.chain(across).collect();
     let communicators: Vec<u32> = all.iter().map(|ranks| script.communicator(ranks)).collect();
     for _ in 0..ROUNDS {
         script.compute(2 * MS, 10_000.0);
         script.late(13, 2 * MS);
-        communicators.iter().for_each(|it| script.collective("ncclAllReduce", *it, MS / 4));
+        communicators.iter().for_each(|communicator| script.collective("ncclAllReduce", *communicator, MS / 4));
     }
     script
 }
@@ -91,7 +91,8 @@ pub(crate) const ALL: [Situation; 5] = [
 fn causes(script: &Script) -> (Vec<(u64, f64)>, Value) {
     let report = slow::stats(&script.job, &script.ranks, &[]);
     let causes = report["causes"].as_array().expect("causes");
-    let found = causes.iter().map(|it| (it["rank"].as_u64().expect("a rank"), it["share"].as_f64().expect("a share")));
+    let found =
+        causes.iter().map(|cause| (cause["rank"].as_u64().expect("a rank"), cause["share"].as_f64().expect("a share")));
     (found.collect(), report)
 }
 

@@ -111,7 +111,7 @@ fn the_last_of_a_ring_sleeps_before_each_round() {
     let shape = "--procs 4 --threads 1 --ops pause,sendrecv --rounds 15 --pause N";
     is_right_for_one(shape, &[40, 400], false, |pause_ms, report| {
         let causes = report["causes"].as_array().expect("causes");
-        let is_it = |it: &Value| it["kind"] == "late-sender" && it["rank"] == 3;
+        let is_it = |cause: &Value| cause["kind"] == "late-sender" && cause["rank"] == 3;
         // Three others wait in each round but the first ones.
         causes.len() == 1 && is_it(&causes[0]) && is_near(&causes[0]["lost_ns"], 3 * 14 * pause_ms * 1_000_000)
     });
@@ -122,8 +122,9 @@ fn the_last_of_a_ring_sleeps_before_each_round() {
 fn a_slow_pair_is_found() {
     let shape = "--procs 4 --threads 1 --rounds 30 --count 50000 --ops one,sendrecv --slow-pair 0,1,N";
     is_right_for_one(shape, &[300, 2000], true, |_, report| {
-        let is_it = |it: &Value| it["kind"] == "slow-pair" && it["link"]["from"] == 0 && it["link"]["to"] == 1;
-        let on_path = |it: &Value| it["kind"] == "transfer" && it["link"]["from"] == 0 && it["link"]["to"] == 1;
+        let is_it =
+            |cause: &Value| cause["kind"] == "slow-pair" && cause["link"]["from"] == 0 && cause["link"]["to"] == 1;
+        let on_path = |part: &Value| part["kind"] == "transfer" && part["link"]["from"] == 0 && part["link"]["to"] == 1;
         report["causes"].as_array().expect("causes").iter().any(is_it)
             && report["critical_path"]["parts"].as_array().expect("parts").iter().any(on_path)
     });
@@ -138,7 +139,7 @@ fn a_rank_behind_a_slow_pair_is_not_late() {
         let inherited_ns = report["ranks"][2]["inherited_ns"].as_u64().expect("a time");
         let lost_ns = |cause: &Value| cause["lost_ns"].as_u64().expect("a time");
         let mut late = report["causes"].as_array().expect("causes").iter().filter(|cause| is_late(cause, 2));
-        inherited_ns > 100_000_000 && late.all(|it| lost_ns(it) < inherited_ns / 2)
+        inherited_ns > 100_000_000 && late.all(|cause| lost_ns(cause) < inherited_ns / 2)
     });
 }
 

@@ -68,10 +68,10 @@ impl Script {
         let last_ns = members.iter().map(|rank| self.free_ns[*rank as usize]).max().expect("ranks");
         for (number, rank) in (0..).zip(members) {
             let start_ns = std::mem::replace(&mut self.free_ns[rank as usize], last_ns + transfer_ns);
-            self.ranks[rank as usize].extend(operations(number).into_iter().map(|it| Operation {
+            self.ranks[rank as usize].extend(operations(number).into_iter().map(|operation| Operation {
                 start_ns,
                 stop_ns: last_ns + transfer_ns,
-                ..it
+                ..operation
             }));
         }
     }
@@ -157,7 +157,7 @@ impl Script {
 pub(crate) fn time_ns(ranks: &[Vec<Operation>]) -> u64 {
     let of_rank = |operations: &Vec<Operation>| {
         let mut edges: Vec<(u64, i64)> =
-            operations.iter().flat_map(|it| [(it.start_ns, 1), (it.stop_ns, -1)]).collect();
+            operations.iter().flat_map(|operation| [(operation.start_ns, 1), (operation.stop_ns, -1)]).collect();
         edges.sort_unstable();
         let (mut open, mut since_ns, mut sum_ns) = (0, 0, 0);
         for (at_ns, change) in edges {

@@ -61,10 +61,10 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
     let report = stats(&script.job, &script.ranks, &[]);
     assert_eq!(report["budget"]["operations_ns"], truth_ns);
     let of_classes = report["operations"].as_array().expect("operations").iter();
-    assert_eq!(of_classes.map(|it| it["budget"]["operations_ns"].as_u64()).sum::<Option<u64>>(), Some(truth_ns));
+    assert_eq!(of_classes.map(|class| class["budget"]["operations_ns"].as_u64()).sum::<Option<u64>>(), Some(truth_ns));
     let filtered = stats(&script.job, &script.ranks, &["--function", "AllReduce"]);
-    let is_reduce = |it: &&Operation| it.function == "ncclAllReduce";
-    let reduces = script.ranks.iter().map(|it| it.iter().filter(is_reduce).cloned().collect());
+    let is_reduce = |operation: &&Operation| operation.function == "ncclAllReduce";
+    let reduces = script.ranks.iter().map(|operations| operations.iter().filter(is_reduce).cloned().collect());
     assert_eq!(filtered["budget"]["operations_ns"], time_ns(&reduces.collect::<Vec<Vec<Operation>>>()));
     assert_eq!(filtered["causes"][0]["rank"], 5);
 }
@@ -91,7 +91,7 @@ pub(crate) fn names_the_longest_awaited(report: &Value, time: &str, reasons: &[&
     let ranks = report["ranks"].as_array().expect("ranks");
     let most = ranks.iter().max_by_key(|rank| rank[time].as_u64()).expect("ranks");
     let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
-    assert!(sentence.contains(&wanted) && reasons.iter().any(|it| sentence.contains(it)), "{sentence}");
+    assert!(sentence.contains(&wanted) && reasons.iter().any(|reason| sentence.contains(reason)), "{sentence}");
     assert!(!sentence.contains("no rank,"), "{sentence}");
 }
 
@@ -133,6 +133,6 @@ fn warm_up_is_said() {
     let report = report_on("the first collective");
     let basis = report["verdict"]["basis"].as_array().expect("a basis");
     let said = "The first collective on 1 communicator took 7.";
-    assert!(basis.iter().any(|it| it.as_str().is_some_and(|it| it.starts_with(said))), "{basis:#?}");
+    assert!(basis.iter().any(|line| line.as_str().is_some_and(|text| text.starts_with(said))), "{basis:#?}");
     assert_eq!(report["anomalies"], Value::Array(Vec::new()));
 }

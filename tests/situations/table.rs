@@ -122,68 +122,79 @@ pub(crate) const ALL: [Situation; 28] = [
         case(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))
     }),
     ("a mixture of experts", || case(mixture_of_experts(0), Expected::Healthy, None)),
-    ("a rank that is late all the time", || case(rounds(2, 61, |it, _| it.late(3, MS)), late(3), Some(60 * 7 * MS))),
+    ("a rank that is late all the time", || {
+        case(rounds(2, 61, |script, _| script.late(3, MS)), late(3), Some(60 * 7 * MS))
+    }),
     ("a rank that is late from half-way on", || {
-        let late_later = |it: &mut Script, round| it.late(3, if round > 30 { MS } else { 0 });
+        let late_later = |script: &mut Script, round| script.late(3, if round > 30 { MS } else { 0 });
         case(rounds(3, 61, late_later), late(3), Some(30 * 7 * MS))
     }),
     ("a rank that is late to a third of the collectives", || {
-        let script = rounds(4, 24, |it, round| it.late(7, if round % 3 == 1 { 15 * MS } else { 0 }));
+        let script = rounds(4, 24, |script, round| script.late(7, if round % 3 == 1 { 15 * MS } else { 0 }));
         case(script, late(7), Some(8 * 7 * 15 * MS))
     }),
     ("two ranks that are late in turn", || {
-        let in_turn = |it: &mut Script, round| match round % 3 {
-            0 => it.late(6, 3 * MS),
-            1 => it.late(2, 2 * MS),
+        let in_turn = |script: &mut Script, round| match round % 3 {
+            0 => script.late(6, 3 * MS),
+            1 => script.late(2, 2 * MS),
             _ => {}
         };
         // The first round is warm-up.
         case(rounds(5, 91, in_turn), late(6), Some(30 * 7 * 3 * MS))
     }),
     ("a rank that is late as a rule, and one that stalls once for longer", || {
-        let script =
-            rounds(6, 61, |it, round| it.late(if round == 30 { 1 } else { 4 }, if round == 30 { 500 } else { 1 } * MS));
+        let script = rounds(6, 61, |script, round| {
+            script.late(if round == 30 { 1 } else { 4 }, if round == 30 { 500 } else { 1 } * MS)
+        });
         case(script, late(4), Some(59 * 7 * MS))
     }),
     ("a rank that stalls once", || {
-        case(rounds(7, 61, |it, round| it.late(1, if round == 30 { 100 * MS } else { 0 })), late(1), Some(7 * 100 * MS))
+        case(
+            rounds(7, 61, |script, round| script.late(1, if round == 30 { 100 * MS } else { 0 })),
+            late(1),
+            Some(7 * 100 * MS),
+        )
     }),
     ("a rank that is late three times a round, in which all ranks make communicators for seconds", || {
-        let script = rounds(19, 48, |it, round| match round % 4 {
-            0 => it.compute(4_000 * MS, 20_000.0),
-            _ => it.late(3, 80 * MS),
+        let script = rounds(19, 48, |script, round| match round % 4 {
+            0 => script.compute(4_000 * MS, 20_000.0),
+            _ => script.late(3, 80 * MS),
         });
         case(script, late(3), Some(36 * 7 * 80 * MS))
     }),
     ("a rank that is late to a fourth of the collectives, and slightly to the others towards the end", || {
-        let script = rounds(20, 121, |it, round| match (round % 4, round) {
-            (1, _) => it.late(3, 20 * MS),
-            (_, 72..) => it.late(3, MS / 5),
+        let script = rounds(20, 121, |script, round| match (round % 4, round) {
+            (1, _) => script.late(3, 20 * MS),
+            (_, 72..) => script.late(3, MS / 5),
             _ => {}
         });
         case(script, late(3), Some(7 * (30 * 20 * MS + 37 * MS / 5)))
     }),
     ("each collective has another late rank, by chance", || {
-        let anyone = |it: &mut Script, _| {
-            let rank = it.any(8);
-            it.late(rank, 3 * MS);
+        let anyone = |script: &mut Script, _| {
+            let rank = script.any(8);
+            script.late(rank, 3 * MS);
         };
         case(rounds(8, 200, anyone), Expected::Healthy, None)
     }),
     ("each ten collectives have another late rank, by chance", || {
         let mut rank = 0;
-        let anyone = move |it: &mut Script, round| {
-            rank = if round % 10 == 0 { it.any(8) } else { rank };
-            it.late(rank, 3 * MS);
+        let anyone = move |script: &mut Script, round| {
+            rank = if round % 10 == 0 { script.any(8) } else { rank };
+            script.late(rank, 3 * MS);
         };
         case(rounds(9, 400, anyone), Expected::Healthy, None)
     }),
     ("nothing", || case(rounds(10, 100, |_, _| {}), Expected::Healthy, None)),
     ("a rank that is late by less than 2 %", || {
-        case(rounds(11, 100, |it, _| it.late(3, 40_000)), Expected::Healthy, None)
+        case(rounds(11, 100, |script, _| script.late(3, 40_000)), Expected::Healthy, None)
     }),
     ("the first collective takes a second", || {
-        case(rounds(12, 40, |it, round| it.late(3, if round == 0 { 1_000 * MS } else { 0 })), Expected::Healthy, None)
+        case(
+            rounds(12, 40, |script, round| script.late(3, if round == 0 { 1_000 * MS } else { 0 })),
+            Expected::Healthy,
+            None,
+        )
     }),
     ("the root of broadcasts comes late", || {
         let mut script = Script::new(8, 13);

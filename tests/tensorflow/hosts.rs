@@ -26,8 +26,8 @@ fn host_ns(host: usize, at_ns: u64) -> u64 {
 }
 
 fn profile(python: &Path, file: &Path, host: usize, regions: &[Region], names: &[&str]) {
-    let begin = regions.iter().map(|it| it.start_ns).min().expect("regions") - 1_000_000;
-    let end = regions.iter().map(|it| it.end_ns).max().expect("regions") + 1_000_000;
+    let begin = regions.iter().map(|region| region.start_ns).min().expect("regions") - 1_000_000;
+    let end = regions.iter().map(|region| region.end_ns).max().expect("regions") + 1_000_000;
     let times = [begin, end].map(|at_ns| PathBuf::from(host_ns(host, at_ns).to_string()));
     let mut words = vec![file.to_owned()];
     words.extend(times.into_iter().chain(names.iter().map(PathBuf::from)));
@@ -62,7 +62,7 @@ fn ranks_are_put_into_the_profile_of_their_host() {
         .as_array()
         .expect("files")
         .iter()
-        .map(|it| scratch.path().join(it.as_str().expect("a path")))
+        .map(|file| scratch.path().join(file.as_str().expect("a path")))
         .collect();
     let mut events = 0;
     let mut furthest_ns = 0;
@@ -71,10 +71,15 @@ fn ranks_are_put_into_the_profile_of_their_host() {
         let planes = space["planes"].as_object().expect("planes");
         assert_eq!(planes.keys().collect::<Vec<_>>(), [&format!("/device:CUSTOM:NCCL rank {host}")]);
         for (line, seen) in planes.values().flat_map(|lines| lines.as_object().expect("lines")) {
-            let mut wanted: Vec<u64> = regions.iter().filter(|it| it.location == *line).map(|it| it.start_ns).collect();
+            let mut wanted: Vec<u64> =
+                regions.iter().filter(|region| region.location == *line).map(|region| region.start_ns).collect();
             wanted.sort_unstable();
-            let mut found: Vec<u64> =
-                seen.as_array().expect("events").iter().map(|it| it["start_ns"].as_u64().expect("a time")).collect();
+            let mut found: Vec<u64> = seen
+                .as_array()
+                .expect("events")
+                .iter()
+                .map(|event| event["start_ns"].as_u64().expect("a time"))
+                .collect();
             found.sort_unstable();
             assert_eq!(found.len(), wanted.len(), "{line}");
             events += found.len() as u64;

@@ -178,7 +178,8 @@ impl Python {
 
     fn install(&self, packages: &[Package]) -> Result<()> {
         let requirements = requirements(packages);
-        let (alone, whole): (Vec<_>, Vec<_>) = requirements.iter().copied().partition(|it| *it == HTA);
+        let (alone, whole): (Vec<_>, Vec<_>) =
+            requirements.iter().copied().partition(|requirement| *requirement == HTA);
         let install = |options: &[&str], wanted: &[&str]| match wanted {
             [] => Ok(()),
             _ => run(&mut self.pip(&[&["install", "--quiet"], options, wanted].concat())),

@@ -45,7 +45,7 @@ fn the_stage_that_delays_a_rank_is_named() {
         assert_eq!(why.reason, Some(reason), "{why:?}");
         assert!(later_ns.abs_diff(LATE_NS) < LATE_NS / 20, "{later_ns}");
         assert_eq!(report.ranks[5].why.as_ref(), Some(why));
-        assert!(report.ranks.iter().enumerate().all(|(rank, it)| rank == 5 || it.why.is_none()));
+        assert!(report.ranks.iter().enumerate().all(|(rank, row)| rank == 5 || row.why.is_none()));
         assert!(report.verdict.sentence.contains(said), "{}", report.verdict.sentence);
         assert_eq!(report.verdict.sentence.contains("Meanwhile"), delayed != Delayed::Call, "{report:?}");
     }
@@ -69,7 +69,10 @@ fn without_calls_no_reason_is_named() {
     let report = analyze(&job, &play(&job));
     let why = why(&report, 5);
     assert_eq!((why.reason, why.later_ns, why.call_ns), (None, None, 0));
-    assert!(why.missing.as_ref().is_some_and(|it| it.starts_with("its calls are not in the archive")), "{why:?}");
+    assert!(
+        why.missing.as_ref().is_some_and(|reason| reason.starts_with("its calls are not in the archive")),
+        "{why:?}"
+    );
     assert!(!report.verdict.sentence.contains("Its calls"), "{}", report.verdict.sentence);
 }
 
@@ -83,7 +86,7 @@ fn a_stall_has_its_reason() {
     let report = analyze(&job, &ranks);
     assert!(report.causes[0].is_stall && why(&report, 2).reason == Some(Delay::Call), "{:?}", report.causes[0]);
     let job = Job { communicators: vec![vec![2]], ..job };
-    let late = ranks[2].iter().position(|it| it.sequence == 77).expect("an operation");
+    let late = ranks[2].iter().position(|operation| operation.sequence == 77).expect("an operation");
     let (before_ns, stop_ns) = (ranks[2][late - 1].stop_ns, ranks[2][late].start_ns - 3 * CALL_NS);
     let long = Operation { communicator: 1, start_ns: before_ns + 3 * CALL_NS, stop_ns, ..ranks[2][late].clone() };
     ranks[2].insert(late, Operation { sequence: 0, sends: Vec::new(), ..long });
@@ -158,7 +161,7 @@ fn the_path_goes_through_messages() {
         ranks[rank].push(Operation { stop_ns, ..like });
     }
     let path = analyze(&four_ranks(), &ranks).critical_path.expect("a path");
-    let link = path.parts.iter().find(|part| part.function.as_deref().is_some_and(|it| it == "ncclRecv"));
+    let link = path.parts.iter().find(|part| part.function.as_deref().is_some_and(|function| function == "ncclRecv"));
     let link = link.and_then(|part| Some((part.link?.from, part.link?.to, part.ns)));
     assert_eq!(link, Some((Some(1), Some(2), 3 * MS)), "{path:#?}");
     assert!(parts(&path).contains(&(PathKind::Computing, Some(1), 6 * MS + MS + MS)), "{path:#?}");

@@ -183,7 +183,7 @@ impl Dumps {
         }
         for paths in of_user {
             let [system, graphs] = paths.map(Path::new);
-            let pair = [(Dump::System, system), (Dump::Graphs, graphs)].map(|it| dumps.dump_of_user(it, began_ns));
+            let pair = [(Dump::System, system), (Dump::Graphs, graphs)].map(|dump| dumps.dump_of_user(dump, began_ns));
             dumps.add(0, &pair);
         }
         dumps

@@ -271,12 +271,12 @@ pub(crate) struct UserRanges<'a> {
 impl<'a> UserRanges<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
         let regions = trace.definitions.regions.iter().filter_map(|(reference, region)| {
-            let it = trace.region(*reference)?;
+            let info = trace.region(*reference)?;
             let name = trace.definitions.string(region.name).unwrap_or_default();
-            let region = match it.class {
+            let region = match info.class {
                 RegionClass::User => Region::Range(name),
                 RegionClass::Mark => Region::Mark,
-                RegionClass::Api => Region::Call(name, it.kind),
+                RegionClass::Api => Region::Call(name, info.kind),
                 _ => return None,
             };
             Some((*reference, region))

@@ -72,7 +72,7 @@ impl<'a> Causality<'a> {
         let statements = &trace.statements;
         let locations = trace.definitions.locations.iter();
         let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> =
-            locations.filter_map(|(location, it)| Some((*location, trace.host(it.group)?))).gather();
+            locations.filter_map(|(location, definition)| Some((*location, trace.host(definition.group)?))).gather();
         let first = hosts.values().next();
         if hosts.values().all(|host| Some(host) == first) || statements.has_gaps() {
             return None;

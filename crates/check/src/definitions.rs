@@ -73,8 +73,8 @@ fn names(definitions: &Definitions, findings: &mut Findings) {
     };
     macro_rules! names {
         ($($field:ident: $($role:ident $is_needed:literal),*;)*) => {
-            $(for (reference, it) in &definitions.$field {
-                $(named(format!("{reference:?}"), stringify!($role), it.$role, $is_needed);)*
+            $(for (reference, definition) in &definitions.$field {
+                $(named(format!("{reference:?}"), stringify!($role), definition.$role, $is_needed);)*
             })*
         };
     }
@@ -111,8 +111,8 @@ fn properties(definitions: &Definitions, findings: &mut Findings) {
     };
     macro_rules! properties {
         ($($field:ident)*) => {
-            $(for (reference, it) in &definitions.$field {
-                check(format!("{reference:?}"), &it.properties);
+            $(for (reference, definition) in &definitions.$field {
+                check(format!("{reference:?}"), &definition.properties);
             })*
         };
     }

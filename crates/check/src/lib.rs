@@ -105,7 +105,9 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
     // Ranks' locations have the lowest numbers of their group, which is the process's or a GPU's: both precede the
     // GPU's channels and streams.
     let mut locations: Vec<_> = trace.definitions.locations.iter().collect();
-    nccl_events::sort::sort_by_key(&mut locations, |(location, it)| (trace.process(it.group), it.group, **location));
+    nccl_events::sort::sort_by_key(&mut locations, |(location, definition)| {
+        (trace.process(definition.group), definition.group, **location)
+    });
     let mut current = None;
     for (location, definition) in locations {
         progress.step();

@@ -82,7 +82,7 @@ impl NumberTable {
     }
 
     pub(crate) fn has(&self, column: &str) -> bool {
-        self.columns.iter().any(|it| it.name == column)
+        self.columns.iter().any(|entry| entry.name == column)
     }
 
     /// Sorts the rows, numbers descending and words alphabetically, and keeps the first `limit`.

@@ -201,6 +201,6 @@ pub(crate) fn with_option(command: Command) -> Command {
 /// The schema that was asked for.
 pub(crate) fn requested_schema(matches: &ArgMatches) -> Option<Schema> {
     let (verb, matches) = matches.subcommand()?;
-    let is_asked = matches.try_get_one::<bool>(OPTION).is_ok_and(|it| it == Some(&true));
+    let is_asked = matches.try_get_one::<bool>(OPTION).is_ok_and(|value| value == Some(&true));
     if is_asked { schema_of_verb(verb) } else { None }
 }

@@ -212,7 +212,7 @@ impl Object {
     }
 }
 
-// Everything that this project's libraries print on the host's standard error goes through `say`.
+// Everything that this project's libraries print on the host's standard error goes through `print_line`.
 
 /// The kernel writes at most this many bytes to a pipe as a whole, or none of them.
 const MOST_BYTES: usize = libc::PIPE_BUF;

@@ -125,7 +125,8 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.gauge("nccl_parts_unreadable", "Parts whose process.json or journal cannot be read", |()| {
         real(rows.snapshot.unreadable.len() as u64)
     });
-    let all: Vec<Row<_>> = processes.iter().map(|it| rows.row([("process", it.part.clone())], it)).collect();
+    let all: Vec<Row<_>> =
+        processes.iter().map(|process| rows.row([("process", process.part.clone())], process)).collect();
     let mut table = Table { families: out, rows: &all };
     table.counter("nccl_records", "Records that were read from the process's journal", |process| process.records);
     table.counter("nccl_lost_events", "Events that the process could not record", |process| process.lost_events);
@@ -310,11 +311,14 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
 }
 
 fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
-    let all = rows.snapshot.channels.iter().map(|it| {
-        let direction = if it.is_send { "send" } else { "receive" };
-        let labels =
-            [("channel", it.channel.to_string()), ("peer", it.peer.to_string()), ("direction", direction.to_owned())];
-        rows.rank(it.communicator, it.rank, labels, it)
+    let all = rows.snapshot.channels.iter().map(|channel| {
+        let direction = if channel.is_send { "send" } else { "receive" };
+        let labels = [
+            ("channel", channel.channel.to_string()),
+            ("peer", channel.peer.to_string()),
+            ("direction", direction.to_owned()),
+        ];
+        rows.rank(channel.communicator, channel.rank, labels, channel)
     });
     let all: Vec<Row<_>> = all.collect();
     let mut table = Table { families: out, rows: &all };
@@ -369,25 +373,25 @@ pub(crate) fn otel_families(snapshot: &Snapshot, windows: &mut Windows) -> Vec<F
 fn otel_operations(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
     for is_point_to_point in [false, true] {
         let rows = snapshot.operations.iter().filter(|operation| operation.is_point_to_point == is_point_to_point);
-        let rows = join(rows.map(|it| (operation(snapshot, it), it)));
+        let rows = join(rows.map(|row| (operation(snapshot, row), row)));
         let times: Vec<Row<_>> =
             rows.iter().map(|(labels, (.., duration))| (labels.clone(), windows.microseconds(duration))).collect();
         let time = |buckets: &Buckets| Some(Value::Histogram(buckets.clone()));
         let mut sums = Table { families: out, rows: &rows };
         if is_point_to_point {
             let name = ("nccl_profiler_p2p_bytes", "bytes");
-            sums.add(HistogramKind, name, "Bytes of P2P operations", |it| sum_of(it.2.count(), real(it.1)));
+            sums.add(HistogramKind, name, "Bytes of P2P operations", |row| sum_of(row.2.count(), real(row.1)));
             let mut times = Table { families: out, rows: &times };
             times.add(HistogramKind, ("nccl_profiler_p2p_time", "us"), "Time of P2P operations", time);
         } else {
             let name = ("nccl_profiler_collective_bytes", "bytes");
-            sums.add(Counter, name, "Bytes of collective operations", |it| Some(Value::Count(it.1)));
+            sums.add(Counter, name, "Bytes of collective operations", |row| Some(Value::Count(row.1)));
             let mut times = Table { families: out, rows: &times };
             times.add(HistogramKind, ("nccl_profiler_collective_time", "us"), "Time of collective operations", time);
             let name = ("nccl_profiler_collective_count", "count");
             let mut sums = Table { families: out, rows: &rows };
-            sums.add(HistogramKind, name, "Number of collective operations", |it| {
-                sum_of(it.2.count(), real(it.2.count()))
+            sums.add(HistogramKind, name, "Number of collective operations", |row| {
+                sum_of(row.2.count(), real(row.2.count()))
             });
         }
     }
@@ -454,10 +458,10 @@ fn otel_pairs(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>)
 }
 
 fn otel_channels(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
-    let rows = snapshot.channels.iter().filter(|channel| channel.is_send).map(|it: &Channel| {
-        let mut labels = link(snapshot, it.communicator, it.rank, it.peer);
-        labels.push(("channel", it.channel.to_string()));
-        (labels, (it, windows.microseconds(&it.duration)))
+    let rows = snapshot.channels.iter().filter(|channel| channel.is_send).map(|channel: &Channel| {
+        let mut labels = link(snapshot, channel.communicator, channel.rank, channel.peer);
+        labels.push(("channel", channel.channel.to_string()));
+        (labels, (channel, windows.microseconds(&channel.duration)))
     });
     let rows: Vec<Row<_>> = rows.collect();
     let mut table = Table { families: out, rows: &rows };
@@ -504,11 +508,11 @@ impl<T> Table<'_, T> {
     }
 
     pub(crate) fn counter(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> u64) {
-        self.named(Counter, name.into(), help, |it| Some(Value::Count(value(it))));
+        self.named(Counter, name.into(), help, |row| Some(Value::Count(value(row))));
     }
 
     pub(crate) fn seconds(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> u64) {
-        self.named(Counter, name.into(), help, |it| Some(Value::Number(seconds(value(it)))));
+        self.named(Counter, name.into(), help, |row| Some(Value::Number(seconds(value(row)))));
     }
 
     pub(crate) fn gauge<V: Into<Option<f64>>>(
@@ -517,11 +521,11 @@ impl<T> Table<'_, T> {
         help: impl Into<Text>,
         value: impl Fn(&T) -> V,
     ) {
-        self.named(MetricKind::Gauge, name.into(), help, |it| value(it).into().map(Value::Number));
+        self.named(MetricKind::Gauge, name.into(), help, |row| value(row).into().map(Value::Number));
     }
 
     pub(crate) fn histogram(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> &Histogram) {
-        self.named(MetricKind::Histogram, name.into(), help, |it| Some(Value::Histogram(value(it).into())));
+        self.named(MetricKind::Histogram, name.into(), help, |row| Some(Value::Histogram(value(row).into())));
     }
 }
 

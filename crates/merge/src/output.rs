@@ -467,8 +467,8 @@ pub(crate) fn write_thread(
                 attributes.add(AttributeRef::new(number_32(ReferenceKind::Attribute, attribute.get())), value)
             });
             written = added.and_then(|()| match event.kind {
-                EventKind::Enter(it) => to.enter(time, region(it), &attributes),
-                EventKind::Leave(it) => to.leave(time, region(it), &attributes),
+                EventKind::Enter(reference) => to.enter(time, region(reference), &attributes),
+                EventKind::Leave(reference) => to.leave(time, region(reference), &attributes),
                 EventKind::MeasurementOnOff(mode) => to.measurement_on_off(time, mode, &attributes),
                 _ => Ok(()),
             });

@@ -172,7 +172,7 @@ pub(crate) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Resu
 fn numbered<'a, P>(archives: impl Iterator<Item = &'a [P]>) -> Vec<(ProcessIndex, &'a P)> {
     let mut all = Vec::new();
     for (archive, processes) in archives.enumerate() {
-        all.extend((0..).zip(processes).map(|(process, it)| (ProcessIndex { archive, process }, it)));
+        all.extend((0..).zip(processes).map(|(process, item)| (ProcessIndex { archive, process }, item)));
     }
     all
 }

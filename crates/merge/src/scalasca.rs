@@ -420,8 +420,8 @@ fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
 /// Keeps operations that can be replayed along with other communicators'. Returns, by communicator, how many cannot.
 pub(crate) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(String, u64)> {
     let mut parts: BTreeMap<u32, Vec<OperationPart>> = BTreeMap::new();
-    for (communicator, it) in communicators.iter_mut().enumerate() {
-        for (rank, member) in it.ranks.iter().zip(&it.members) {
+    for (communicator, entry) in communicators.iter_mut().enumerate() {
+        for (rank, member) in entry.ranks.iter().zip(&entry.members) {
             let collectives = rank.collectives.iter().enumerate().map(|(number, operation)| OperationPart {
                 begin: operation.begin,
                 end: operation.end,
@@ -430,8 +430,8 @@ pub(crate) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(Stri
             });
             parts.entry(*member).or_default().extend(collectives);
         }
-        let members = &it.members;
-        retain_ends(&mut it.ranks, |(from, to, number), (own, is_send), end| {
+        let members = &entry.members;
+        retain_ends(&mut entry.ranks, |(from, to, number), (own, is_send), end| {
             let member = usize::try_from(own).ok().and_then(|own| members.get(own));
             let id = OperationId::Message { communicator, from, to, number };
             let part = OperationPart { begin: end.begin, end: end.end, id, is_send };
@@ -440,21 +440,21 @@ pub(crate) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(Stri
     }
     let left_out = left_out(&parts.into_values().collect::<Vec<_>>());
     let mut numbers = Vec::new();
-    for (communicator, it) in communicators.iter_mut().enumerate() {
-        let before: usize = it.ranks.iter().map(operations).sum();
-        for rank in &mut it.ranks {
+    for (communicator, entry) in communicators.iter_mut().enumerate() {
+        let before: usize = entry.ranks.iter().map(operations).sum();
+        for rank in &mut entry.ranks {
             let mut number = 0..;
             rank.collectives.retain(|_| {
                 let id = number.next().map(|number| OperationId::Collective { communicator, number });
                 id.is_some_and(|id| !left_out.contains(&id))
             });
         }
-        retain_ends(&mut it.ranks, |(from, to, number), _, _| {
+        retain_ends(&mut entry.ranks, |(from, to, number), _, _| {
             !left_out.contains(&OperationId::Message { communicator, from, to, number })
         });
-        let after: usize = it.ranks.iter().map(operations).sum();
+        let after: usize = entry.ranks.iter().map(operations).sum();
         if before > after {
-            numbers.push((it.name.clone(), (before - after) as u64));
+            numbers.push((entry.name.clone(), (before - after) as u64));
         }
     }
     numbers

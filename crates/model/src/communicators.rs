@@ -322,24 +322,25 @@ fn evidence(tables: &Tables) -> Vec<Evidence> {
         return evidence;
     }
     for coll in &tables.events.colls {
-        if let Some(it) = coll.context_at().and_then(|at| evidence.get_mut(index(at))) {
-            it.take_operation(coll, coll.rank, coll.fields.comm_hash);
+        if let Some(context_evidence) = coll.context_at().and_then(|at| evidence.get_mut(index(at))) {
+            context_evidence.take_operation(coll, coll.rank, coll.fields.comm_hash);
         }
     }
     for p2p in &tables.events.p2ps {
-        if let Some(it) = p2p.context_at().and_then(|at| evidence.get_mut(index(at))) {
-            it.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
-            it.see(possible_rank(p2p.fields.peer));
+        if let Some(context_evidence) = p2p.context_at().and_then(|at| evidence.get_mut(index(at))) {
+            context_evidence.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
+            context_evidence.see(possible_rank(p2p.fields.peer));
         }
     }
     for op in &tables.events.proxy_ops {
-        if let Some(it) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| evidence.get_mut(index(at)))
+        if let Some(context_evidence) =
+            op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| evidence.get_mut(index(at)))
         {
             let rank = possible_rank(op.rank);
             // A proxy operation's rank is wrong in some releases, a collective's never.
-            it.rank = it.rank.or(rank);
-            it.see(rank);
-            it.see(possible_rank(op.fields.peer));
+            context_evidence.rank = context_evidence.rank.or(rank);
+            context_evidence.see(rank);
+            context_evidence.see(possible_rank(op.fields.peer));
         }
     }
     evidence
@@ -351,13 +352,13 @@ impl Comms {
         let mut known: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
         let mut repetitions: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
         let evidence = evidence(tables);
-        for (context, it) in tables.contexts.iter().zip(&evidence) {
+        for (context, context_evidence) in tables.contexts.iter().zip(&evidence) {
             let info = &context.comm;
-            let (identity, comm_id, ranks, rank) = match (stated(context), it.rank) {
+            let (identity, comm_id, ranks, rank) = match (stated(context), context_evidence.rank) {
                 (Some((comm_id, ranks, rank)), _) => (CommIdentity::Id, comm_id, ranks, rank),
                 // Nobody knows what else of such a communicator is true: it belongs to this rank alone.
                 _ if is_impossible(context) => (CommIdentity::Part, context.id, 0, 0),
-                (_, Some(rank)) if it.hash != 0 => (CommIdentity::Hash, it.hash, 0, rank),
+                (_, Some(rank)) if context_evidence.hash != 0 => (CommIdentity::Hash, context_evidence.hash, 0, rank),
                 (_, rank) => (CommIdentity::Part, context.id, 0, rank.unwrap_or(0)),
             };
             let repetition =
@@ -376,7 +377,7 @@ impl Comms {
                 index_u32(comms.comms.len().saturating_sub(1))
             });
             if let Some(entry) = comms.comms.get_mut(index(comm)).filter(|_| !is_impossible(context)) {
-                let highest = rank.max(if ranks == 0 { it.highest } else { 0 });
+                let highest = rank.max(if ranks == 0 { context_evidence.highest } else { 0 });
                 entry.ranks_seen = entry.ranks_seen.max(highest.saturating_add(1));
                 if entry.name == Symbol::NONE {
                     entry.name = info.name;

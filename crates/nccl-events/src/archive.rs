@@ -30,7 +30,7 @@ macro_rules! named {
 
             /// The value with this name.
             pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|it| it.name() == name)
+                Self::ALL.into_iter().find(|value| value.name() == name)
             }
         }
     )+};

@@ -86,6 +86,8 @@ fn the_page_lists_the_attributes() {
     let (_, rest) = page.split_once("<!-- attributes -->\n").expect("the first marker");
     let (table, _) = rest.split_once("<!-- end attributes -->").expect("the last marker");
     let rows: Vec<&str> = table.lines().skip(2).collect();
-    let row = |it: &AttributeId| format!("| `{}` | {:?} | {} |", it.name(), it.value_type(), it.description());
+    let row = |attribute: &AttributeId| {
+        format!("| `{}` | {:?} | {} |", attribute.name(), attribute.value_type(), attribute.description())
+    };
     assert_eq!(rows, AttributeId::ALL.iter().map(row).collect::<Vec<_>>());
 }

@@ -125,7 +125,7 @@ fn values_are_merged_by_what_they_mean() {
 fn each(name: &str) -> Vec<String> {
     let Some((start, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
     let (some, end) = rest.split_once('}').expect("a closing brace");
-    some.split(", ").flat_map(|it| each(&format!("{start}{it}{end}"))).collect()
+    some.split(", ").flat_map(|part| each(&format!("{start}{part}{end}"))).collect()
 }
 
 /// The names in a cell of the page; `…::LIST` stands for each name before it, with this suffix.
@@ -156,8 +156,9 @@ fn the_page_lists_the_properties() {
     // Names without the prefix are properties of the host and the device themselves. Families of counters have pages
     // and tests of their own; the checksum belongs to `otf2`.
     let is_ours = |name: &&str| name.starts_with("NCCL::") && !name.ends_with('…');
-    let is_open =
-        |name: &&str| ["NCCL::CHAIN::", "NCCL::SCOREP::", "NCCL::COUNT::"].iter().any(|it| name.starts_with(it));
+    let is_open = |name: &&str| {
+        ["NCCL::CHAIN::", "NCCL::SCOREP::", "NCCL::COUNT::"].iter().any(|prefix| name.starts_with(prefix))
+    };
     for (section, column, declared) in [
         ("3. Archive properties", 0, Statements::NAMES),
         ("4. Location and location group properties", 1, nccl_events::schema::definition::NAMES),

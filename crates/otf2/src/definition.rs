@@ -322,7 +322,7 @@ macro_rules! values {
         /// The reference in a value; `None` if it is undefined or the value is a number.
         pub(crate) fn reference_of(value: AttributeValue) -> Option<(ReferenceKind, u64)> {
             match value {
-                $(AttributeValue::$variant(it) => it.reference(),)*
+                $(AttributeValue::$variant(reference) => reference.reference(),)*
                 _ => None,
             }
         }
@@ -330,7 +330,7 @@ macro_rules! values {
         /// Renumbers the reference in a value, if it has one.
         pub(crate) fn renumber_value(value: &mut AttributeValue, number: &mut Renumber<'_>) {
             match value {
-                $(AttributeValue::$variant(it) => it.renumber(number),)*
+                $(AttributeValue::$variant(reference) => reference.renumber(number),)*
                 AttributeValue::Other { attribute_type, bits } => {
                     // The reference is the lower half of the bits; the upper half was never written.
                     let reference = *bits & u64::from(u32::MAX);

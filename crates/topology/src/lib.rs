@@ -387,7 +387,7 @@ macro_rules! named {
 
             /// The value with this name.
             pub fn named(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|it| it.name() == name)
+                Self::ALL.iter().copied().find(|value| value.name() == name)
             }
         }
     )+};

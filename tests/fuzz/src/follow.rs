@@ -112,7 +112,7 @@ impl Writing<'_> {
 
     fn remove(&mut self) {
         let mut files: Vec<_> =
-            fs::read_dir(self.journal).expect("a directory").flatten().map(|it| it.path()).collect();
+            fs::read_dir(self.journal).expect("a directory").flatten().map(|entry| entry.path()).collect();
         files.sort();
         if let Some(file) = files.first() {
             fs::remove_file(file).expect("removed");

@@ -19,7 +19,7 @@ pub(crate) fn read(input: &[u8]) {
     let Ok(journal) = Journal::open(scratch.path()) else {
         return;
     };
-    let written: u64 = segments.iter().map(|it| 8 * it.words.len() as u64).sum();
+    let written: u64 = segments.iter().map(|segment| 8 * segment.words.len() as u64).sum();
     let in_order: Vec<Record> = journal.segments().in_order(Symbols::default()).collect();
     let mut slot_by_slot = Vec::new();
     let outcome = journal.read(&mut |record| slot_by_slot.push(record)).expect("files that the system reads");
@@ -29,7 +29,7 @@ pub(crate) fn read(input: &[u8]) {
     assert!(RECORD_BYTES * outcome.records + headers <= written.max(headers), "{} of {written}", outcome.records);
     for slot in 0..4 {
         let of_slot = |records: &[Record]| -> Vec<(u64, u64)> {
-            records.iter().filter(|it| it.slot == slot).map(|it| (it.ticks, it.id)).collect()
+            records.iter().filter(|record| record.slot == slot).map(|record| (record.ticks, record.id)).collect()
         };
         assert_eq!(of_slot(&in_order), of_slot(&slot_by_slot), "records of slot {slot}");
     }

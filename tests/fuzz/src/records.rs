@@ -14,10 +14,10 @@ pub(crate) fn read(input: &[u8]) {
     records.write_with(&records, &records.by_time(&records), &both, EVENT_CHUNK_BYTES).expect("written");
     let again = EventRecords::read(&both, EVENT_CHUNK_BYTES).expect("what we wrote");
     let sorted = |records: &EventRecords| {
-        let mut all: Vec<_> = records.as_slice().iter().map(|it| (it.time, it.kind)).collect();
+        let mut all: Vec<_> = records.as_slice().iter().map(|record| (record.time, record.kind)).collect();
         all.sort_unstable();
         all
     };
-    let twice: Vec<_> = sorted(&records).into_iter().flat_map(|it| [it; 2]).collect();
+    let twice: Vec<_> = sorted(&records).into_iter().flat_map(|record| [record; 2]).collect();
     assert_eq!(sorted(&again), twice);
 }

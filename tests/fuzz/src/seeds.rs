@@ -51,9 +51,10 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     file(&mut read, archive::GLOBAL, &anchor.with_extension("def"));
     numbered(&mut read, archive::EVENTS, &out.join("traces"), "evt");
     numbered(&mut read, archive::LOCAL, &out.join("traces"), "def");
-    let largest = fs::read_dir(out.join("traces")).expect("event files").flatten().map(|it| it.path());
-    let largest = largest.filter(|it| it.extension().is_some_and(|it| it == "evt"));
-    let largest = largest.max_by_key(|it| fs::metadata(it).map_or(0, |it| it.len())).expect("an event file");
+    let largest = fs::read_dir(out.join("traces")).expect("event files").flatten().map(|entry| entry.path());
+    let largest = largest.filter(|file| file.extension().is_some_and(|ending| ending == "evt"));
+    let largest =
+        largest.max_by_key(|file| fs::metadata(file).map_or(0, |metadata| metadata.len())).expect("an event file");
     vec![
         ("journal", "recorded", journal),
         ("journal", "flight", flight.clone()),
@@ -84,7 +85,7 @@ fn record(out: &Path, rank: u32) -> std::path::PathBuf {
 fn segments(part: &Path, changes: &[(usize, u64)]) -> Vec<u8> {
     let mut input = Vec::new();
     let mut paths: Vec<_> =
-        fs::read_dir(part.join("journal")).expect("a journal").flatten().map(|it| it.path()).collect();
+        fs::read_dir(part.join("journal")).expect("a journal").flatten().map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();

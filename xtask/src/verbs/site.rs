@@ -45,7 +45,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     cache::write(&site.join("src/SUMMARY.md"), summary)?;
     cache::write(&site.join("book.toml"), BOOK)?;
     let demo = cache::list(&cargo::target()?.join("demo")).unwrap_or_default();
-    let reports = demo.iter().rev().flat_map(|it| [it.join("causes/report.html"), it.join("report.html")]);
+    let reports = demo.iter().rev().flat_map(|folder| [folder.join("causes/report.html"), folder.join("report.html")]);
     if let Some(report) = reports.into_iter().find(|report| report.is_file()) {
         copy(&report, &site.join("src/docs/report.html"))?;
     }

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // Most tests wait for the processes that they start: two programs of as many threads as there are cores finish
     // sooner than one after the other.
     let of_workers =
-        std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| programs.run_all())).map(|it| it.join()));
+        std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| programs.run_all())).map(|handle| handle.join()));
     for worker in of_workers {
         worker.map_err(|_| anyhow!("a worker panicked"))??;
     }

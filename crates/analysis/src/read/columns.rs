@@ -296,7 +296,7 @@ impl ShortNumber {
 
 impl From<u64> for ShortNumber {
     fn from(number: u64) -> Self {
-        let fitting = |number: u64| u32::try_from(number).ok().filter(|it| *it < Self::IS_LARGE);
+        let fitting = |number: u64| u32::try_from(number).ok().filter(|narrow| *narrow < Self::IS_LARGE);
         let in_units = || fitting(number / Self::UNIT).unwrap_or(Self::IS_LARGE - 1) | Self::IS_LARGE;
         Self(fitting(number).unwrap_or_else(in_units))
     }

@@ -376,7 +376,7 @@ pub(super) fn ranks_outside_longest(analysis: &Analysis, walk: &Walk) -> BTreeSe
         *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
     }
     let mut sums: Vec<(u64, u32)> = sums.into_iter().map(|(rank, ns)| (ns, rank)).collect();
-    nccl_events::sort::sort_by_key(&mut sums, |it| Reverse(*it));
+    nccl_events::sort::sort_by_key(&mut sums, |sum| Reverse(*sum));
     sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).gather()
 }
 

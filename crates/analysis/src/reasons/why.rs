@@ -295,20 +295,20 @@ fn weigh_delays(
     let mut samples: [Vec<(u64, u64)>; 4] = Default::default();
     let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
     let mut windows = Vec::new();
-    for it in late {
-        let parts = parts(it);
-        let start_ns = analysis.tables.operations.start_ns[index(it.row)];
-        let whole_ns = u128::from((start_ns - it.others_ns).max(1));
-        let share = |ns: u64| u128::from(it.waited_ns) * u128::from(ns) / whole_ns;
+    for operation in late {
+        let parts = parts(operation);
+        let start_ns = analysis.tables.operations.start_ns[index(operation.row)];
+        let whole_ns = u128::from((start_ns - operation.others_ns).max(1));
+        let share = |ns: u64| u128::from(operation.waited_ns) * u128::from(ns) / whole_ns;
         let weighted = parts.ns.map(|ns| u64::try_from(share(ns)).unwrap_or(u64::MAX));
         sums.iter_mut().zip(weighted).for_each(|(sum, ns)| *sum = u64::saturating_add(*sum, ns));
-        all_ns = u64::saturating_add(all_ns, it.waited_ns);
+        all_ns = u64::saturating_add(all_ns, operation.waited_ns);
         if let Some(lack) = parts.lacks {
             let lacking = lacks.entry(lack).or_default();
-            *lacking = weighted.into_iter().fold(lacking.saturating_add(it.waited_ns), u64::saturating_sub);
+            *lacking = weighted.into_iter().fold(lacking.saturating_add(operation.waited_ns), u64::saturating_sub);
         }
         for (ns, samples) in parts.ns.into_iter().zip(&mut samples).filter(|(ns, _)| u128::from(*ns) * 2 >= whole_ns) {
-            samples.push((ns, it.waited_ns));
+            samples.push((ns, operation.waited_ns));
         }
         windows.extend((parts.ns[0] > 0).then_some(parts.until_call));
     }

@@ -243,10 +243,11 @@ fn change_text(group: &Group) -> String {
 }
 
 /// For example "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %)".
-fn difference_text(name: &str, it: &Difference) -> String {
-    let mut text = format!("the {name} is {} instead of {}", time(whole(it.b_ns)), time(whole(it.a_ns)));
-    if let (Some(share), Some([low, high])) = (it.share, it.interval_ns) {
-        let interval = format!("{} to {}", percent(low / it.a_ns), percent(high / it.a_ns));
+fn difference_text(name: &str, difference: &Difference) -> String {
+    let mut text =
+        format!("the {name} is {} instead of {}", time(whole(difference.b_ns)), time(whole(difference.a_ns)));
+    if let (Some(share), Some([low, high])) = (difference.share, difference.interval_ns) {
+        let interval = format!("{} to {}", percent(low / difference.a_ns), percent(high / difference.a_ns));
         text.push_str(&format!(", {} ({interval})", percent(share)));
     }
     text
@@ -408,7 +409,7 @@ impl Quantile {
         sorted.sort_unstable_by(f64::total_cmp);
         let value = quantile(&sorted, q);
         let share = |part: &[f64]| {
-            let below = part.iter().filter(|it| **it <= value).count();
+            let below = part.iter().filter(|other| **other <= value).count();
             real(below as u64) / real(part.len().max(1) as u64)
         };
         let (length, sections) = (values.len(), (values.len() / 20).clamp(10, 30));

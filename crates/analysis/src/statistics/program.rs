@@ -110,7 +110,8 @@ impl Steps {
             Some(name) => trace.region_name(*region) == *name,
             None => {
                 around.contains(trace.region_name(*region).as_str())
-                    && processes(&mut threads.iter().filter(|(_, ranges)| ranges.len() >= LEAST).map(|it| it.0)) == all
+                    && processes(&mut threads.iter().filter(|(_, ranges)| ranges.len() >= LEAST).map(|thread| thread.0))
+                        == all
             }
         };
         let Some((region, mut threads)) = candidates.into_iter().filter(is_step).max_by_key(rank) else {

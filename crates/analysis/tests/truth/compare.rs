@@ -23,8 +23,8 @@ fn median(ranks: &[Vec<Operation>], bytes: u64, of: impl Fn(&Operation, u64) -> 
     let of_size = collectives(ranks).filter(|of_all| of_all[0].bytes == bytes);
     let mut means: Vec<f64> = of_size
         .map(|of_all| {
-            let last_ns = of_all.iter().map(|it| it.start_ns).max().unwrap();
-            of_all.iter().map(|it| of(it, last_ns) as f64).sum::<f64>() / of_all.len() as f64
+            let last_ns = of_all.iter().map(|operation| operation.start_ns).max().unwrap();
+            of_all.iter().map(|operation| of(operation, last_ns) as f64).sum::<f64>() / of_all.len() as f64
         })
         .collect();
     means.sort_by(f64::total_cmp);
@@ -45,12 +45,13 @@ fn a_range_of_the_program_that_takes_longer_is_found() {
     }
     let found = compare(&observe(&a, &of_a), &observe(&a, &of_b));
     assert_eq!(found.outcome, Outcome::NoDifference, "{}", found.sentence);
-    let named: Vec<_> = found.ranges.iter().map(|it| (it.path.join(" "), it.median.outcome)).collect();
+    let named: Vec<_> = found.ranges.iter().map(|change| (change.path.join(" "), change.median.outcome)).collect();
     assert!(named.contains(&("step # load".to_owned(), Outcome::Slower)), "{named:?}");
-    let load = found.ranges.iter().find(|it| it.path.last().is_some_and(|name| name == "load")).expect("both have it");
+    let load =
+        found.ranges.iter().find(|change| change.path.last().is_some_and(|name| name == "load")).expect("both have it");
     assert!((load.median.difference_ns - 50_000.0).abs() < 2_000.0, "{load:?}");
     let backward =
-        found.ranges.iter().find(|it| it.path.last().is_some_and(|name| name == "backward")).expect("as well");
+        found.ranges.iter().find(|change| change.path.last().is_some_and(|name| name == "backward")).expect("as well");
     assert_eq!(backward.median.outcome, Outcome::NoDifference, "{backward:?}");
     let said = found
         .basis
@@ -71,15 +72,21 @@ fn one_size_class_is_slower_by_a_known_share() {
     let outcomes: Vec<Outcome> = found.groups.iter().map(|group| group.outcome).collect();
     assert_eq!(outcomes, [Outcome::Slower, Outcome::NoDifference, Outcome::NoDifference]);
     for group in &found.groups {
-        let check = |it: Option<Difference>, of: fn(&Operation, u64) -> u64| {
-            let it = it.expect("a median");
+        let check = |difference: Option<Difference>, of: fn(&Operation, u64) -> u64| {
+            let difference = difference.expect("a median");
             let truth = [&of_a, &of_b].map(|ranks| median(ranks, group.a.bytes_min, of));
-            assert!(is_near(it.a_ns, truth[0], 1e-9) && is_near(it.b_ns, truth[1], 1e-9), "{it:?} {truth:?}");
-            it
+            assert!(
+                is_near(difference.a_ns, truth[0], 1e-9) && is_near(difference.b_ns, truth[1], 1e-9),
+                "{difference:?} {truth:?}"
+            );
+            difference
         };
-        check(group.median, |it, _| it.stop_ns - it.start_ns);
-        check(group.transfer, |it, last_ns| it.stop_ns - last_ns);
-        assert_eq!(check(group.waiting, |it, last_ns| last_ns - it.start_ns).outcome, Outcome::NoDifference);
+        check(group.median, |operation, _| operation.stop_ns - operation.start_ns);
+        check(group.transfer, |operation, last_ns| operation.stop_ns - last_ns);
+        assert_eq!(
+            check(group.waiting, |operation, last_ns| last_ns - operation.start_ns).outcome,
+            Outcome::NoDifference
+        );
         let p99 = group.p99.expect("a quantile");
         assert_eq!((p99.interval_ns, p99.outcome), (None, Outcome::Unclear), "100 collectives have no interval of p99");
     }
@@ -100,9 +107,13 @@ fn nothing_is_claimed_of_equal_jobs() {
     for seed in 0..10 {
         let found = compared(&noisy(200 + seed), &noisy(300 + seed));
         assert_eq!(found.outcome, Outcome::NoDifference, "seed {seed}: {}", found.sentence);
-        assert!(found.runs.iter().all(|it| it.verdict.finding == Finding::Healthy), "seed {seed}: {:#?}", found.runs);
+        assert!(found.runs.iter().all(|run| run.verdict.finding == Finding::Healthy), "seed {seed}: {:#?}", found.runs);
         let parts = found.groups.iter().flat_map(|group| [group.median, group.waiting, group.transfer]);
-        assert!(parts.flatten().all(|it| it.outcome == Outcome::NoDifference), "seed {seed}: {:#?}", found.groups);
+        assert!(
+            parts.flatten().all(|difference| difference.outcome == Outcome::NoDifference),
+            "seed {seed}: {:#?}",
+            found.groups
+        );
     }
 }
 
@@ -110,7 +121,7 @@ fn nothing_is_claimed_of_equal_jobs() {
 fn a_long_run_has_an_interval_of_p99() {
     let long = |seed| Job { ranks: 2, channels: 1, instances: 9_000, ..Job::healthy(seed) };
     let found = compared(&long(30), &Job { noise: 0.3, ..long(31) });
-    let [p99, median] = [found.groups[0].p99, found.groups[0].median].map(|it| it.expect("a quantile"));
+    let [p99, median] = [found.groups[0].p99, found.groups[0].median].map(|difference| difference.expect("a quantile"));
     assert_eq!((p99.outcome, median.outcome), (Outcome::Slower, Outcome::Slower));
     assert!(p99.share > median.share, "noise has a tail: {p99:?} {median:?}");
 }
@@ -123,14 +134,14 @@ fn what_does_not_compare_is_said() {
     assert!(found.sentence.starts_with("Nothing can be compared"), "{}", found.sentence);
     assert_eq!((found.only_a.len(), found.only_b.len()), (3, 3));
     assert_eq!((found.only_a[0].ranks, found.only_b[0].ranks), (8, 4));
-    assert!(found.basis.iter().any(|it| it.ends_with("8 ranks.")), "{:#?}", found.basis);
+    assert!(found.basis.iter().any(|line| line.ends_with("8 ranks.")), "{:#?}", found.basis);
     // Different clocks cannot be compared.
     assert_eq!(compared(&job, &Job { timing: "event", ..Job::healthy(41) }).groups.len(), 0);
     let found = compared(&Job { timing: "enqueue", ..job.clone() }, &Job { timing: "enqueue", ..Job::healthy(41) });
     assert!(found.sentence.contains("enqueue does not time the operation itself"), "{}", found.sentence);
     let found = compared(&Job { instances: 30, ..job.clone() }, &job);
     assert!(found.sentence.contains("50 operations are needed, A has 10 and B 100"), "{}", found.sentence);
-    assert!(found.basis.iter().any(|it| it.contains("ran 10 times in A and 100 times in B")), "{:#?}", found.basis);
+    assert!(found.basis.iter().any(|line| line.contains("ran 10 times in A and 100 times in B")), "{:#?}", found.basis);
 }
 
 #[test]

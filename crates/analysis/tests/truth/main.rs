@@ -47,12 +47,12 @@ fn waiting_and_transfer_are_exact() {
     let (mut waiting, mut transfer) = (vec![0; 8], vec![0; 8]);
     let mut skews = BTreeMap::<u64, Vec<u64>>::new();
     for of_all in collectives(&ranks) {
-        let last_ns = of_all.iter().map(|it| it.start_ns).max().unwrap();
-        let first_ns = of_all.iter().map(|it| it.start_ns).min().unwrap();
+        let last_ns = of_all.iter().map(|operation| operation.start_ns).max().unwrap();
+        let first_ns = of_all.iter().map(|operation| operation.start_ns).min().unwrap();
         skews.entry(of_all[0].bytes).or_default().push(last_ns - first_ns);
-        for (rank, it) in of_all.iter().enumerate() {
-            waiting[rank] += last_ns - it.start_ns;
-            transfer[rank] += it.stop_ns - last_ns;
+        for (rank, operation) in of_all.iter().enumerate() {
+            waiting[rank] += last_ns - operation.start_ns;
+            transfer[rank] += operation.stop_ns - last_ns;
         }
     }
     for (rank, found) in report.ranks.iter().enumerate() {
@@ -89,9 +89,9 @@ fn a_late_rank_is_named_with_its_beginning() {
     assert!(is_near(change.after - change.before, late_ns as f64, 0.05), "{change:?}");
     // Computed by hand: how long the others waited where rank 5 was last.
     let caused = collectives(&ranks).map(|of_all| {
-        let last_ns = of_all.iter().map(|it| it.start_ns).max().unwrap();
+        let last_ns = of_all.iter().map(|operation| operation.start_ns).max().unwrap();
         let is_last = of_all[5].start_ns == last_ns;
-        if is_last { of_all.iter().map(|it| last_ns - it.start_ns).sum::<u64>() } else { 0 }
+        if is_last { of_all.iter().map(|operation| last_ns - operation.start_ns).sum::<u64>() } else { 0 }
     });
     assert_eq!(report.ranks[5].caused_ns, caused.sum::<u64>());
     assert!(report.ranks[5].last >= 150);
@@ -207,9 +207,9 @@ fn filters_leave_the_rest_out() {
     let middle_ns = analyze(&job).ranks[0][150].start_ns;
     let from = Filter { from_ns: Some(middle_ns), ..Filter::default() };
     let report = analyze_filtered(&job, &from).report;
-    assert_eq!((report.run.instances, report.operations.iter().map(|it| it.count).sum::<u64>()), (150, 1200));
+    assert_eq!((report.run.instances, report.operations.iter().map(|class| class.count).sum::<u64>()), (150, 1200));
     let rank = Filter { ranks: vec![3], ..Filter::default() };
-    assert_eq!(analyze_filtered(&job, &rank).report.operations.iter().map(|it| it.count).sum::<u64>(), 300);
+    assert_eq!(analyze_filtered(&job, &rank).report.operations.iter().map(|class| class.count).sum::<u64>(), 300);
     for (name, count) in [("allreduce", 300), ("ncclAllReduce", 300), ("Broadcast", 0)] {
         let function = Filter { functions: vec![name.to_owned()], ..Filter::default() };
         assert_eq!(analyze_filtered(&job, &function).report.run.instances, count, "{name}");
@@ -245,9 +245,9 @@ fn overlap_and_exposed_communication_are_exact() {
     let AnalyzedJob { ranks, report } = analyze(&Job { has_kernels: true, ..Job::healthy(14) });
     for (found, operations) in report.overlap.expect("other kernels").iter().zip(&ranks) {
         let sum = |ns: fn(&Operation) -> u64| operations.iter().map(ns).sum::<u64>();
-        assert_eq!(found.communication_ns, sum(|it| it.stop_ns - it.start_ns));
-        assert_eq!(found.computation_ns, sum(|it| it.computation().1 - it.computation().0));
-        assert_eq!(found.overlap_ns, sum(|it| it.computation().1 - it.start_ns));
+        assert_eq!(found.communication_ns, sum(|operation| operation.stop_ns - operation.start_ns));
+        assert_eq!(found.computation_ns, sum(|operation| operation.computation().1 - operation.computation().0));
+        assert_eq!(found.overlap_ns, sum(|operation| operation.computation().1 - operation.start_ns));
         assert_eq!(found.exposed_ns, found.communication_ns - found.overlap_ns);
     }
     assert!(analyze(&Job::healthy(14)).report.overlap.is_none(), "only where other kernels were recorded");

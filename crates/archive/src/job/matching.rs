@@ -171,7 +171,7 @@ impl Groups {
             let beginnings = sequence.as_ref().map(|sequence| sequence.beginnings(&rest));
             let agrees = |Member { digest, .. }: &Member<T>| {
                 let key = (digest.count, digest.hash);
-                *digest == longest.digest || beginnings.as_ref().is_some_and(|it| it.contains(&key))
+                *digest == longest.digest || beginnings.as_ref().is_some_and(|beginnings| beginnings.contains(&key))
             };
             let ranks = rest.extract_if(.., |member| agrees(member)).map(|member| (member.rank, member.digest.count));
             let ranks = ranks.gather();

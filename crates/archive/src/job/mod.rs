@@ -406,7 +406,7 @@ fn is_whole(archive: &otf2::Archive) -> bool {
         return false;
     }
     let locations: Vec<(LocationRef, u64)> =
-        definitions.locations.iter().map(|(location, it)| (*location, it.number_of_events)).collect();
+        definitions.locations.iter().map(|(location, definition)| (*location, definition.number_of_events)).collect();
     let is_whole = |at: usize| {
         let &(location, promised) = locations.get(at)?;
         let events = otf2::check_event_file(&archive.event_file(location), archive.event_chunk_bytes()).ok()?;

@@ -126,7 +126,7 @@ impl<'a> Topology<'a> {
             .get(&host)
             .into_iter()
             .flat_map(|devices| devices.nics.values())
-            .filter(|it| it.name == nic.name);
+            .filter(|other| other.name == nic.name);
         if same.count() > 1 { format!("{}/{}", nic.name, nic.dev & 0xff_ffff) } else { nic.name.clone() }
     }
 

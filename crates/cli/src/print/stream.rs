@@ -147,9 +147,9 @@ impl Line<'_> {
     fn write(&self, process: &Process, json: &mut Json) {
         match self {
             Self::Init(comm) => init(process, comm, json),
-            Self::State(it) => state(process, it, json),
-            Self::Event(it) => event(process, it, json),
-            Self::Finalize(it) => finalize(process, it, json),
+            Self::State(record) => state(process, record, json),
+            Self::Event(record) => event(process, record, json),
+            Self::Finalize(record) => finalize(process, record, json),
             Self::Gpu(entry) => gpu(process, entry, json),
             Self::Range(entry) => range(process, entry, json),
         }

@@ -286,7 +286,8 @@ impl PluginPlacement {
         if name == value {
             return None;
         }
-        let what = setting.map_or_else(|| format!("{name}, which NCCL loads by default,"), |it| it.0.to_string());
+        let what =
+            setting.map_or_else(|| format!("{name}, which NCCL loads by default,"), |setting| setting.0.to_string());
         let replaced = format!("{what} is replaced by {value}");
         let only = "NCCL loads one profiler plugin only";
         let found = match search("profiler", u32::MAX, setting.map(|(_, name)| name)) {

@@ -171,7 +171,7 @@ fn few_have_bandwidth(report: &Report) -> Option<String> {
     });
     let numbers: Vec<(u64, u64)> = numbers.collect();
     numbers.iter().any(|(with, ended)| 2 * with < *ended).then(|| {
-        let (with, ended) = numbers.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let (with, ended) = numbers.iter().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
         format!(
             "busbw and transfer_busbw are those of {} of {} collectives: the others share a kernel, were not measured, lack \
              ranks, or are in a communicator of unknown size (NCCL before 2.27)",

@@ -180,7 +180,7 @@ impl<'a> View<'a> {
         for operation in self.operations() {
             classes.entry((operation.communicator, key(operation))).or_default().push(operation);
         }
-        let rows = classes.into_iter().map(|(it, operations)| TableRow { view: self, subject: it, operations });
+        let rows = classes.into_iter().map(|(subject, operations)| TableRow { view: self, subject, operations });
         let mut sheet = NumberTable::from_rows(
             "operations, counted on every rank; sizes from this power of two on",
             rows,

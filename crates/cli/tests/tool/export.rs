@@ -61,7 +61,7 @@ fn what_the_analyser_demands_of_definitions_is_met() {
     let text = |name| definitions.string(name).expect("a text");
 
     // 1. Threads only: neither GPUs nor metrics.
-    assert!(definitions.locations.values().all(|it| it.location_type == LocationType::CpuThread));
+    assert!(definitions.locations.values().all(|location| location.location_type == LocationType::CpuThread));
     assert!(definitions.metric_classes.is_empty());
 
     // 2. Exactly one process per rank; the number of its group is the rank. Each is on a "node" of a "machine". Two
@@ -76,11 +76,12 @@ fn what_the_analyser_demands_of_definitions_is_met() {
     assert_eq!(processes.collect::<Vec<_>>(), expected);
 
     // 3. All events are on the first and only location of their process.
-    let places: Vec<_> = definitions.locations.iter().map(|(id, it)| (id.get(), it.group.get())).collect();
+    let places: Vec<_> = definitions.locations.iter().map(|(id, location)| (id.get(), location.group.get())).collect();
     assert_eq!(places, [(0, 0), (1, 1), (2, 2)]);
 
     // 4. The single list of communicating locations defines the ranks, and precedes the communicator's group.
-    let lists = definitions.groups.iter().map(|(id, it)| (id.get(), it.group_type, it.paradigm, &it.members[..]));
+    let lists =
+        definitions.groups.iter().map(|(id, group)| (id.get(), group.group_type, group.paradigm, &group.members[..]));
     let list = |id, group_type| (id, group_type, Paradigm::Mpi, &[0, 1, 2][..]);
     assert_eq!(lists.collect::<Vec<_>>(), [list(0, GroupType::CommLocations), list(1, GroupType::CommGroup)]);
 
@@ -131,9 +132,9 @@ fn what_the_analyser_demands_of_events_is_met() {
                     assert!(requests.remove(request), "completed once");
                 }
                 EventKind::MpiIsendComplete { request } => assert!(requests.remove(request)),
-                EventKind::MpiCollectiveEnd(it) => {
-                    assert!(it.bytes_sent > 0 && it.bytes_received > 0);
-                    of_rank.push(((it.op, it.root, it.comm), open.last().expect("a call").1));
+                EventKind::MpiCollectiveEnd(collective) => {
+                    assert!(collective.bytes_sent > 0 && collective.bytes_received > 0);
+                    of_rank.push(((collective.op, collective.root, collective.comm), open.last().expect("a call").1));
                 }
                 _ => {}
             }

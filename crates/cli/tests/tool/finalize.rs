@@ -51,7 +51,8 @@ fn killed_processes_become_an_archive_once() {
 fn an_event_file_that_is_back_is_in_the_archive_again() {
     let (scratch, out) = killed(2, 3);
     finalize(&scratch, &[], 0, &["written", "written"]);
-    let files = |directory: &str| fs::read_dir(out.join(directory)).expect("there").map(|it| it.expect("there").path());
+    let files =
+        |directory: &str| fs::read_dir(out.join(directory)).expect("there").map(|entry| entry.expect("there").path());
     let length = |path: &PathBuf| fs::metadata(path).expect("there").len();
     let file = files("parts/host-0/traces").max_by_key(length).expect("an event file");
     let away = scratch.join("away");

@@ -78,7 +78,8 @@ fn assert_escaped(arguments: &[&str], output: &Output) {
     for stream in [&output.stdout, &output.stderr] {
         let said = text(stream);
         let wild = |letter: &char| letter.is_control() || matches!(letter, '\u{200f}' | '\u{202e}' | '\u{2066}');
-        let found = said.lines().find(|line| line.starts_with("FORGED") || line.chars().any(|it| wild(&it)));
+        let found =
+            said.lines().find(|line| line.starts_with("FORGED") || line.chars().any(|character| wild(&character)));
         assert_eq!(found, None, "{arguments:?}: {said:?}");
     }
 }
@@ -141,7 +142,8 @@ fn programs_get_names_as_they_are() {
         text(&output.stdout)
     };
     let json = |arguments: &[&str]| -> Value { serde_json::from_str(&run(arguments)).expect("JSON") };
-    let has = |value: &Value, name: &str| value.as_array().is_some_and(|all| all.iter().any(|it| it["name"] == name));
+    let has =
+        |value: &Value, name: &str| value.as_array().is_some_and(|all| all.iter().any(|entry| entry["name"] == name));
     let dir = out.to_str().expect("UTF-8");
     assert!(has(&json(&["hang", dir, "--json", "--after", "0"])["communicators"], &hostile("world")));
     assert!(has(&json(&["top", dir, "--json"])["communicators"], &hostile("world")));

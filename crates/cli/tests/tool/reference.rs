@@ -43,7 +43,8 @@ impl Row {
 fn names(text: &str) -> Names {
     let spans = text.split('`').skip(1).step_by(2);
     let names = spans.map(|span| span.trim_start_matches('…'));
-    let (is_name, list) = (|it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_', "[]");
+    let (is_name, list) =
+        (|character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_', "[]");
     let names = names.map(|name| (name.trim_end_matches(list), name.ends_with(list)));
     names.filter(|(name, _)| name.chars().all(is_name)).map(|(name, is_list)| (name.to_owned(), is_list)).collect()
 }

@@ -77,7 +77,7 @@ fn the_page_has_the_report_and_every_event_and_asks_nobody_for_anything() {
     // A chunk starts with its number of events.
     assert_eq!(data(&page, "chunk-0").expect("a chunk")[0], u8::try_from(entered).expect("few events"));
     let locations = model["timeline"]["locations"].as_array().expect("locations");
-    assert!(locations.iter().any(|it| it["kind"] == "operation"), "{locations:?}");
+    assert!(locations.iter().any(|location| location["kind"] == "operation"), "{locations:?}");
 }
 
 /// Events that do not fit into the page go into files, which a page opened from disk can load as scripts.
@@ -231,7 +231,7 @@ fn all_events(page: &str) -> Vec<PageEvent> {
 }
 
 fn all_begins(page: &str) -> Vec<u64> {
-    all_events(page).iter().map(|it| it.begin_ns).collect()
+    all_events(page).iter().map(|event| event.begin_ns).collect()
 }
 
 /// Asserts that a page has all events of the times that it calls complete, but for chunks that it has not. Returns
@@ -276,7 +276,8 @@ fn the_page_of_a_large_job_has_what_is_worst_and_says_what_it_lacks() {
     assert_eq!(summary["events_in_page"], kept.len());
     assert!(kept.len() < all.len() / 2, "{summary}: the job is too small for this test");
     let timeline = &made["timeline"];
-    let sum: u64 = timeline["all"].as_array().expect("counts").iter().map(|it| it.as_u64().expect("a number")).sum();
+    let sum: u64 =
+        timeline["all"].as_array().expect("counts").iter().map(|count| count.as_u64().expect("a number")).sum();
     assert_eq!(sum, all.len() as u64);
     let complete = assert_windows_are_whole(&part, &all);
     let anomaly = made["report"]["anomalies"][0]["start_ns"].as_u64().expect("the delay");
@@ -315,9 +316,10 @@ fn a_page_has_the_calls_of_operations_at_the_begin_of_complete_times() {
     let (part, all) = (page("1"), page("100"));
     let complete = assert_windows_are_whole(&part, &all_begins(&all));
     let in_windows = |page: &str| {
-        let is_inside = |it: &PageEvent| complete.iter().any(|[begin, end]| (begin..=end).contains(&&it.begin_ns));
+        let is_inside =
+            |event: &PageEvent| complete.iter().any(|[begin, end]| (begin..=end).contains(&&event.begin_ns));
         all_events(page).into_iter().filter(is_inside).collect::<Vec<PageEvent>>()
     };
     let (of_part, of_all) = (in_windows(&part), in_windows(&all));
-    assert!(of_all.iter().any(|it| it.has_parent) && of_part == of_all);
+    assert!(of_all.iter().any(|event| event.has_parent) && of_part == of_all);
 }

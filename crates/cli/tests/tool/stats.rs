@@ -66,7 +66,7 @@ fn what_had_not_ended_has_no_timing() {
     let report: Value = serde_json::from_str(&stats(&scratch, &trace, &["--json"])).expect("JSON");
     let operations = report["operations"].as_array().expect("operations");
     let of = |function: &str, bytes: u64| {
-        operations.iter().find(|it| it["function"] == function && it["bytes_max"] == bytes).expect("a row")
+        operations.iter().find(|row| row["function"] == function && row["bytes_max"] == bytes).expect("a row")
     };
     let open = of("ncclSend", 0);
     assert_eq!((&open["count"], &open["unfinished"], &open["timing"]), (&1.into(), &1.into(), &json!({})), "{open}");

@@ -136,7 +136,8 @@ fn arguments(
                 args.text("nccl.communicator", &trace.comm_name(comm));
                 args.number("nccl.communicator_rank", rank);
             }
-            let operations = job.kernels.kernel_of_operation(row).map_or(1, |it| job.kernels.get(it).operations);
+            let operations =
+                job.kernels.kernel_of_operation(row).map_or(1, |kernel| job.kernels.get(kernel).operations);
             if operations > 1 {
                 args.number("nccl.operations_in_kernel", operations);
             }
@@ -347,7 +348,8 @@ impl<'a> Matching<'a> {
     /// The number of a rank's operations within a time span that no kernel can be.
     pub(super) fn unmatched(&self, from_ns: i128, to_ns: i128) -> u64 {
         let measured = self.members.iter().flat_map(|member| &member.measured);
-        let left = measured.filter(|number| !self.is_taken[index(**number)]).map(|it| self.job.kernels.get(*it));
+        let left =
+            measured.filter(|number| !self.is_taken[index(**number)]).map(|kernel| self.job.kernels.get(*kernel));
         let within =
             left.filter(|kernel| i128::from(kernel.start_ns) >= from_ns && i128::from(kernel.stop_ns) <= to_ns);
         within.map(|kernel| u64::from(kernel.operations)).sum()
@@ -356,12 +358,12 @@ impl<'a> Matching<'a> {
     fn add_pairs(&self, wanted: &WantedKernel<'_>, pairs: &mut Vec<KernelPair>) {
         let kernels = &self.job.kernels;
         for member in self.members.iter().filter(|member| member.can_be(wanted.kernel)) {
-            let begun = |it: &u32| i128::from(kernels.get(*it).start_ns) <= wanted.stop_ns + self.slack_ns;
-            let running = |it: &&u32| i128::from(kernels.get(**it).stop_ns) + self.slack_ns >= wanted.start_ns;
+            let begun = |kernel: &u32| i128::from(kernels.get(*kernel).start_ns) <= wanted.stop_ns + self.slack_ns;
+            let running = |kernel: &&u32| i128::from(kernels.get(**kernel).stop_ns) + self.slack_ns >= wanted.start_ns;
             let measured = member.measured[..member.measured.partition_point(begun)].iter().rev().take_while(running);
-            let launch = |it: &u32| i128::from(kernels.get(*it).launched_ns.unwrap_or(0));
-            let before = member.enqueued.partition_point(|it| launch(it) < wanted.launched_ns - ENQUEUED_NS);
-            let near = |it: &&u32| launch(it) <= wanted.launched_ns + ENQUEUED_NS;
+            let launch = |kernel: &u32| i128::from(kernels.get(*kernel).launched_ns.unwrap_or(0));
+            let before = member.enqueued.partition_point(|kernel| launch(kernel) < wanted.launched_ns - ENQUEUED_NS);
+            let near = |kernel: &&u32| launch(kernel) <= wanted.launched_ns + ENQUEUED_NS;
             let enqueued = member.enqueued[before..].iter().take_while(near);
             for number in measured.chain(enqueued).copied() {
                 let Some(is_other_size) = self.differs(number, wanted.kernel) else {

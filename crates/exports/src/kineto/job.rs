@@ -186,7 +186,7 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
-        self.locations[index(rank)].partition_point(|it| *it < location) as u64 + 1
+        self.locations[index(rank)].partition_point(|other| *other < location) as u64 + 1
     }
 
     /// The first rank of a rank's process, to which the process's threads belong.

@@ -203,7 +203,7 @@ impl<'a> Process<'a> {
                     bytes: fields.bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    correlation: details.correlation.map(|it| signed(it.into())),
+                    correlation: details.correlation.map(|number| signed(number.into())),
                     event: fields.event.map(u64::cast_signed),
                     parent: fields.parent.map(u64::cast_signed),
                     location: location.get().cast_signed(),
@@ -215,8 +215,8 @@ impl<'a> Process<'a> {
 
     fn member(&self, location: LocationRef) -> (Option<i32>, Option<i32>) {
         let (comm, rank) = self.trace.rank_of(location).unzip();
-        let place = comm.and_then(|comm| self.trace.definitions.comms.keys().position(|it| *it == comm));
-        (place.and_then(|it| i32::try_from(it).ok()), rank.map(small))
+        let place = comm.and_then(|comm| self.trace.definitions.comms.keys().position(|other| *other == comm));
+        (place.and_then(|place| i32::try_from(place).ok()), rank.map(small))
     }
 
     fn function(&self, region: RegionRef) -> &'a str {

@@ -101,7 +101,9 @@ pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations
     };
     let slots = selection.locations_of_kinds(&[LocationKind::Slot]);
     let mut with_steps = BTreeSet::new();
-    for (slot, (load, transfers)) in slots.iter().zip(source.each_location(&slots, |it| steps(trace, selection, it))?) {
+    for (slot, (load, transfers)) in
+        slots.iter().zip(source.each_location(&slots, |location| steps(trace, selection, location))?)
+    {
         with_steps.extend(transfers);
         add(*slot, load);
     }
@@ -151,7 +153,7 @@ fn steps(trace: &Trace, selection: &Selection<'_>, location: LocationRef) -> Res
                 None
             }
             // NCCL reports the size when the data is there.
-            Some(RECV_FLUSH_WAIT) => received.take().filter(|it| it.0 == fields.event).map(|(_, span)| span),
+            Some(RECV_FLUSH_WAIT) => received.take().filter(|wait| wait.0 == fields.event).map(|(_, span)| span),
             _ => None,
         };
         let rate = moving.and_then(|span| Some((span, rate(fields.bytes.filter(|bytes| *bytes > 0)?, span)?)));

@@ -352,7 +352,8 @@ impl Flows {
                 flows.push(chain(event));
             }
             RegionClass::Launch => {
-                let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == fields.stream;
+                let is_of =
+                    |call: &&(Option<u64>, Option<u64>, u64)| call.0 == fields.parent && call.1 == fields.stream;
                 flows.extend(group.calls.iter().filter(is_of).map(|(.., call)| chain(*call)));
                 flows.push(chain(event));
             }

@@ -91,16 +91,16 @@ impl Job<'_> {
     }
 
     /// Whether an operation becomes a node; counts why it does not, and nodes without a duration.
-    fn keeps<D>(&self, it: &Operation<D>, lacks: &mut LeftOutOperations) -> bool {
-        let member = self.members.row(it.member);
+    fn keeps<D>(&self, operation: &Operation<D>, lacks: &mut LeftOutOperations) -> bool {
+        let member = self.members.row(operation.member);
         let group = self.groups[index(member.communicator)].as_ref();
-        let lack = match (operation_kind(it, &self.members), group) {
-            _ if it.is_unfinished => &mut lacks.unfinished,
+        let lack = match (operation_kind(operation, &self.members), group) {
+            _ if operation.is_unfinished => &mut lacks.unfinished,
             (None, _) => &mut lacks.unknown,
             (Some(_), None) => &mut lacks.incomplete,
-            _ if it.is_message() && it.peer == member.rank => &mut lacks.to_itself,
+            _ if operation.is_message() && operation.peer == member.rank => &mut lacks.to_itself,
             _ => {
-                lacks.untimed += u64::from(!it.is_timed);
+                lacks.untimed += u64::from(!operation.is_timed);
                 return true;
             }
         };
@@ -354,9 +354,9 @@ pub(super) enum Kind {
 }
 
 /// The type of an operation in Chakra; `None` if its function, or the peer of a message, is unknown.
-pub(super) fn operation_kind<D>(it: &Operation<D>, members: &Members) -> Option<Kind> {
-    let size = members.size(members.row(it.member).communicator);
-    match it.function? {
+pub(super) fn operation_kind<D>(operation: &Operation<D>, members: &Members) -> Option<Kind> {
+    let size = members.size(members.row(operation.member).communicator);
+    match operation.function? {
         Function::Collective(collective) => Some(Kind::Collective(match collective {
             Collective::AllReduce => CommType::AllReduce,
             Collective::AllGather => CommType::AllGather,
@@ -368,7 +368,7 @@ pub(super) fn operation_kind<D>(it: &Operation<D>, members: &Members) -> Option<
             Collective::Gather => CommType::Gather,
         })),
         function => {
-            let is_send = function.is_send().filter(|_| it.peer != NONE && index(it.peer) < size)?;
+            let is_send = function.is_send().filter(|_| operation.peer != NONE && index(operation.peer) < size)?;
             Some(if is_send { Kind::Send } else { Kind::Receive })
         }
     }
@@ -381,9 +381,9 @@ impl<'a> Nodes<'a> {
 
     pub(super) fn attributes(&self, slice: &Slice) -> Details {
         let trace = self.job.source.trace;
-        let named = slice.attributes.iter().filter_map(|(attribute, it)| {
+        let named = slice.attributes.iter().filter_map(|(attribute, content)| {
             let definition = trace.definitions.attributes.get(attribute)?;
-            Some(Attribute::new(trace.definitions.string(definition.name)?, value(trace, *it)?))
+            Some(Attribute::new(trace.definitions.string(definition.name)?, value(trace, *content)?))
         });
         Details { name: trace.region_name(slice.region), attributes: named.collect() }
     }
@@ -506,7 +506,8 @@ fn joined<D>(kernels: &[(u64, u64)], operations: &[Operation<D>]) -> Vec<(u64, u
     let mut ends: Vec<u64> =
         operations.iter().filter(|operation| operation.is_timed).map(|operation| operation.stop_ns).collect();
     ends.sort_unstable();
-    let has_end = |from_ns, to_ns| ends.partition_point(|it| *it <= from_ns) < ends.partition_point(|it| *it <= to_ns);
+    let has_end =
+        |from_ns, to_ns| ends.partition_point(|end| *end <= from_ns) < ends.partition_point(|end| *end <= to_ns);
     let mut found: Vec<(u64, u64)> = Vec::new();
     for (start_ns, stop_ns) in kernels {
         match found.last_mut().filter(|before| !has_end(before.1, *start_ns)) {

@@ -222,7 +222,7 @@ impl Command<'_> {
         let (test, of, shape) = self.key;
         let Shape { ranks, hosts, of_process, threads } = shape;
         let per_mille = (u128::from(self.sum.ns) * 1000).checked_div(total_ns.into()).unwrap_or(0);
-        let equal = hosts.first().filter(|first| hosts.iter().all(|it| it == *first));
+        let equal = hosts.first().filter(|first| hosts.iter().all(|count| count == *first));
         let places = match (hosts.len(), equal) {
             (1, _) => "1 host".to_owned(),
             (hosts, Some(_)) => format!("{hosts} hosts"),
@@ -235,7 +235,7 @@ impl Command<'_> {
         if processes > 1 {
             command += &format!("$MPIRUN -n {processes} ");
         }
-        if let Some(of_host) = equal.filter(|it| hosts.len() > 1 && *it % of_process == 0) {
+        if let Some(of_host) = equal.filter(|count| hosts.len() > 1 && *count % of_process == 0) {
             command += &format!("--map-by ppr:{}:node ", of_host / of_process);
         }
         command += &format!(

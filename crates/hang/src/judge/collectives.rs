@@ -362,7 +362,7 @@ impl<'a> Calls<'a> {
             && self.callers.iter().all(|(actor, call)| {
                 let is_stated = |(number, rank): &(u32, &Rank)| {
                     // With an id come the numbers of the new communicator; in 2.23 they are the parent's.
-                    let stated = |field, number: u32| call.number(field).is_none_or(|it| it == u64::from(number));
+                    let stated = |field, number: u32| call.number(field).is_none_or(|value| value == u64::from(number));
                     let is_it = self.id.is_some()
                         || call.number(RangeField::CommId).is_some()
                         || stated(RangeField::Rank, *number) && stated(RangeField::Ranks, comm.size);

@@ -227,7 +227,7 @@ pub(crate) fn verdict(job: &Job, quiet: &NoRecentEvents) -> String {
     let stopped = quiet
         .processes
         .iter()
-        .filter_map(|&it| job.processes.get(it))
+        .filter_map(|&process| job.processes.get(process))
         .find(|process| process.state == RecordingState::Stopped);
     let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
     format!(

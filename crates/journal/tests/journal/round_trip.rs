@@ -47,7 +47,8 @@ fn every_kind_comes_back_as_it_went_in() {
     let bodies = bodies();
     for body in &bodies {
         let text = format!("{body:?}");
-        let numbers: Vec<&str> = text.split(|it: char| !it.is_ascii_digit()).filter(|it| it.len() > 1).collect();
+        let numbers: Vec<&str> =
+            text.split(|character: char| !character.is_ascii_digit()).filter(|digits| digits.len() > 1).collect();
         assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len(), "{text}");
     }
     let mut ids = Vec::new();

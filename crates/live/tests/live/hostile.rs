@@ -64,12 +64,14 @@ fn a_process_is_followed_from_its_beginning_to_its_end() {
     assert!(function == "ncclAllReduce" && snapshot.ranks[0].last_event_ns >= Some(since_ns), "{snapshot:#?}");
     let path = process.end();
     fs::remove_dir_all(path.join("journal")).expect("it is there");
-    let snapshot = wait_for(&mut live, "the end", |it| it.processes[0].state == ProcessState::Finished);
+    let snapshot = wait_for(&mut live, "the end", |snapshot| snapshot.processes[0].state == ProcessState::Finished);
     assert_eq!((operations(&snapshot), snapshot.processes[0].late_events), (11, 0));
     assert_eq!(live.poll().processes, 0);
     // A new follower finds nothing of the process, and reports that.
     let mut late = Live::new(out, eager());
-    let later = wait_for(&mut late, "what is gone", |it| it.processes_missed + it.unreadable.len() as u64 == 1);
+    let later = wait_for(&mut late, "what is gone", |snapshot| {
+        snapshot.processes_missed + snapshot.unreadable.len() as u64 == 1
+    });
     assert_eq!(operations(&later), 0);
 }
 
@@ -98,7 +100,9 @@ fn what_is_no_part_does_no_harm() {
     let snapshot = wait_for(&mut live, "two processes", |snapshot| snapshot.processes.len() == 2);
     assert_eq!(snapshot.unreadable, [""; 0]);
     fs::remove_dir_all(&parts).expect("it is there");
-    wait_for(&mut live, "nothing", |it| it.processes.iter().all(|it| it.state == ProcessState::Finished));
+    wait_for(&mut live, "nothing", |snapshot| {
+        snapshot.processes.iter().all(|process| process.state == ProcessState::Finished)
+    });
 }
 
 #[test]
@@ -113,7 +117,8 @@ fn series_are_bounded() {
     let mut live = Live::new(directory.path(), Options { max_series: 1, ..eager() });
     let snapshot = wait_for(&mut live, "all", |snapshot| operations(snapshot) == 60);
     let communicator = |at: usize| snapshot.communicators[at].name.as_str();
-    let names: Vec<_> = snapshot.operations.iter().map(|it| (communicator(it.communicator), it.count)).collect();
+    let names: Vec<_> =
+        snapshot.operations.iter().map(|operation| (communicator(operation.communicator), operation.count)).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(names[1].0, "other");
     assert!(snapshot.folded >= 1, "{}", snapshot.folded);

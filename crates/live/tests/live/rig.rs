@@ -55,10 +55,10 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
 /// All values that only grow, except late events: their number depends on the reader.
 pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
     let families = Families::new(Names::Ours).collect(snapshot);
-    let of_family = |it: &live::Family| -> Vec<String> {
-        it.samples.iter().map(|sample| format!("{} {:?} {:?}", it.name, sample.labels, sample.value)).collect()
+    let of_family = |family: &live::Family| -> Vec<String> {
+        family.samples.iter().map(|sample| format!("{} {:?} {:?}", family.name, sample.labels, sample.value)).collect()
     };
-    let is_of_job = |it: &&live::Family| it.kind != MetricKind::Gauge && it.name != "nccl_late_events";
+    let is_of_job = |family: &&live::Family| family.kind != MetricKind::Gauge && family.name != "nccl_late_events";
     families.iter().filter(is_of_job).flat_map(of_family).collect()
 }
 

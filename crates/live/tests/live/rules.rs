@@ -106,8 +106,8 @@ fn summed_up(process: Process, directory: &TempDir) -> Snapshot {
 }
 
 fn count_of(snapshot: &Snapshot, function: &str) -> u64 {
-    let of_function = snapshot.operations.iter().filter(|it| it.function == function);
-    of_function.map(|it| it.count).sum()
+    let of_function = snapshot.operations.iter().filter(|operation| operation.function == function);
+    of_function.map(|operation| operation.count).sum()
 }
 
 /// 64 ranks make 128 sends and receives each, all recorded within the one-second wait.
@@ -133,9 +133,10 @@ fn a_rank_that_two_processes_have_is_in_two_communicators() {
         let _part = process.end();
     }
     let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
-    let members: Vec<(u32, u32)> = snapshot.communicators.iter().map(|it| (it.ranks, it.here)).collect();
+    let members: Vec<(u32, u32)> =
+        snapshot.communicators.iter().map(|communicator| (communicator.ranks, communicator.here)).collect();
     assert_eq!(members, [(2, 1); 2], "{snapshot:#?}");
-    assert_eq!(snapshot.ranks.iter().map(|it| it.communicator).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(snapshot.ranks.iter().map(|rank| rank.communicator).collect::<Vec<_>>(), [0, 1]);
 }
 
 /// The stop of the operation was lost; CUDA events report that its kernel ended.
@@ -165,7 +166,7 @@ fn what_the_gpu_saw_end_is_counted() {
     gpu(launch.get(), GpuRecord::LaunchTime(time));
     gpu(0, now());
     let snapshot = summed_up(process, &directory);
-    let timings: Vec<_> = snapshot.operations.iter().map(|it| (it.count, it.timing)).collect();
+    let timings: Vec<_> = snapshot.operations.iter().map(|operation| (operation.count, operation.timing)).collect();
     assert_eq!(timings, [(1, "event")]);
 }
 
@@ -193,7 +194,7 @@ fn stamps_are_those_of_the_last_kernel_that_reports_them() {
         proxy.stop(&[kernel]);
     }
     let snapshot = summed_up(process, &directory);
-    let timing = |it: &Operation| (it.bytes, it.timing);
+    let timing = |operation: &Operation| (operation.bytes, operation.timing);
     let mut timings: Vec<_> = snapshot.operations.iter().map(timing).collect();
     timings.sort_unstable();
     assert_eq!(timings, [(4000, "kernelch-host"), (64_000, "kernelch")]);
@@ -212,7 +213,7 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     let mut main = main_caller(&mut process);
     let group = main.group();
     let call = main.all_reduce(group);
-    while early.poll().records > 0 || early.snapshot().processes.iter().all(|it| it.records == 0) {}
+    while early.poll().records > 0 || early.snapshot().processes.iter().all(|process| process.records == 0) {}
     // The older records, on the other thread, are read first.
     let mut proxy = proxy_caller(&mut process);
     let other = proxy.plan();
@@ -278,7 +279,7 @@ fn a_step_ends_with_its_own_stop() {
     std::thread::sleep(Duration::from_millis(20));
     proxy.stop(&[first, transfer]);
     let snapshot = summed_up(process, &directory);
-    let network_ns: u64 = snapshot.proxies.iter().map(|it| it.network_ns).sum();
+    let network_ns: u64 = snapshot.proxies.iter().map(|proxy| proxy.network_ns).sum();
     assert!((20_000_000..10_000_000_000).contains(&network_ns), "{network_ns}");
-    assert_eq!(snapshot.pairs.iter().map(|it| it.steps).sum::<u64>(), 2);
+    assert_eq!(snapshot.pairs.iter().map(|pair| pair.steps).sum::<u64>(), 2);
 }

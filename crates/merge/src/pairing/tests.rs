@@ -30,7 +30,7 @@ fn found(theirs: &[scorep::Process], ours: &[Process], map: &[&str]) -> Result<V
     let is_of_all = |_| ours.len() == theirs.len();
     let found = matched(&numbered([theirs].into_iter()), &numbered([ours].into_iter()), &map, &is_of_all);
     let found = found.map_err(|error| error.to_string())?;
-    Ok(found.into_iter().map(|it| it.map(|(place, by)| (place.process, by))).collect())
+    Ok(found.into_iter().map(|matched| matched.map(|(place, by)| (place.process, by))).collect())
 }
 
 #[test]

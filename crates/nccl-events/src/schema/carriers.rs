@@ -67,7 +67,7 @@ impl<S> Value<S> {
             Self::I32(number) => Value::I32(number),
             Self::I64(number) => Value::I64(number),
             Self::F64(number) => Value::F64(number),
-            Self::String(it) => Value::String(text(it)),
+            Self::String(content) => Value::String(text(content)),
             Self::Location(number) => Value::Location(number),
         }
     }

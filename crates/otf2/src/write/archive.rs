@@ -121,7 +121,8 @@ impl ArchiveWriter {
 
     fn finish(&mut self) -> Result<()> {
         let definitions = self.definitions.close(&mut self.handle);
-        let definitions = definitions.and_then(|locations| locations.map_or(Ok(()), |it| self.set_checksums(&it)));
+        let definitions =
+            definitions.and_then(|locations| locations.map_or(Ok(()), |locations| self.set_checksums(&locations)));
         let archive = self.handle.close();
         definitions.and(archive)
     }

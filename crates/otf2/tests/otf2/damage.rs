@@ -163,7 +163,10 @@ fn definitions_on_a_full_disk_fail_the_archive() {
         let mut archive = ArchiveWriter::create(directory.path(), "traces").expect("it is made");
         symlink("/dev/full", directory.path().join(file)).expect("a link is made");
         let mut definitions = archive.definitions().expect("a writer");
-        sample::every_kind([0, 0]).iter().try_for_each(|it| definitions.verbatim(it)).expect("it is in memory");
+        sample::every_kind([0, 0])
+            .iter()
+            .try_for_each(|definition| definitions.verbatim(definition))
+            .expect("it is in memory");
         let mut local = archive.local_definitions(HOST_THREAD).expect("a writer");
         local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("it is in memory");
         let local = local.close();

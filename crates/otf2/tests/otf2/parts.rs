@@ -36,7 +36,7 @@ fn unify(directory: &Path, parts: &[PathBuf]) -> PathBuf {
     let mut definitions = archive.definitions().expect("a writer");
     let mut sample = sample::every_kind([4, 4]);
     sample.insert(4, sample::text(3, b"note of 1"));
-    sample.iter().try_for_each(|it| definitions.verbatim(it)).expect("the definitions are good");
+    sample.iter().try_for_each(|definition| definitions.verbatim(definition)).expect("the definitions are good");
     otf2::write_stub_events(&archive.event_file(QUIET)).expect("a stub");
     archive.local_definitions(QUIET).and_then(|local| local.close()).expect("a stub");
     for ((location, part), note) in [HOST_THREAD, GPU_STREAM].into_iter().zip(parts).zip(NOTES) {

@@ -245,7 +245,7 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
     let mut groups: BTreeMap<(u32, u32), Group> = BTreeMap::new();
     units().for_each(|unit| groups.entry(unit.group).or_default().all += 1);
     let weight = |(comm, _): (u32, u32)| if comm == NONE { 1 } else { tables.members.recorded(comm) as u64 };
-    let parts = fitting(most, groups.iter().map(|(group, it)| (it.all, weight(*group))));
+    let parts = fitting(most, groups.iter().map(|(group, counts)| (counts.all, weight(*group))));
     for group in groups.values_mut().filter(|group| group.all > parts) {
         group.longest.resize(usize::try_from(parts).unwrap_or(0), None);
     }

@@ -52,7 +52,7 @@ fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
         LocationKey::Communicator(context) => tables.find_context(at.context) == Some(context),
         // The thread that created a communicator need not be the one that calls.
         LocationKey::Thread(thread) => {
-            let is_call = at.step_switch().is_some_and(|it| it.started > 0);
+            let is_call = at.step_switch().is_some_and(|switch| switch.started > 0);
             is_call && at.thread.map(|at| tables.first_index_of_thread(at)) == Some(thread)
         }
         _ => false,

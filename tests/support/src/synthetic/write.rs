@@ -60,11 +60,12 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut events = Vec::new();
     let mut end_ns = 0;
     for (rank, operations) in ranks.iter().enumerate() {
-        end_ns = operations.last().map_or(end_ns, |it| it.stop_ns.max(end_ns));
+        end_ns = operations.last().map_or(end_ns, |operation| operation.stop_ns.max(end_ns));
         for communicator in 0..=job.communicators.len() {
             let location = member(communicator, rank as u32);
             let mut writer = archive.event_writer(location).expect("an event file");
-            let of_it = operations.iter().enumerate().filter(|(_, it)| it.communicator as usize == communicator);
+            let of_it =
+                operations.iter().enumerate().filter(|(_, operation)| operation.communicator as usize == communicator);
             operation_events(&mut writer, rank, job, of_it.collect()).expect("events");
             events.push((location, writer.close().expect("closed")));
         }
@@ -96,7 +97,9 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
             for is_step in [false, true] {
                 let location = network(rank, channel, is_step);
                 let mut writer = archive.event_writer(location).expect("an event file");
-                for (number, operation) in operations.iter().enumerate().filter(|(_, it)| !it.sends.is_empty()) {
+                for (number, operation) in
+                    operations.iter().enumerate().filter(|(_, operation)| !operation.sends.is_empty())
+                {
                     network_events(&mut writer, (rank, number), job, (channel, is_step), operation).expect("events");
                 }
                 events.push((location, writer.close().expect("closed")));
@@ -187,30 +190,30 @@ fn operation_events(
     job: &Job,
     mut operations: Vec<(usize, &Operation)>,
 ) -> otf2::Result<()> {
-    operations.sort_by_key(|(number, it)| (it.start_ns, std::cmp::Reverse(it.stop_ns), *number));
+    operations.sort_by_key(|(number, operation)| (operation.start_ns, std::cmp::Reverse(operation.stop_ns), *number));
     let mut open: Vec<&Operation> = Vec::new();
-    for (number, it) in operations {
-        while let Some(ended) = open.pop_if(|open| open.stop_ns <= it.start_ns) {
+    for (number, operation) in operations {
+        while let Some(ended) = open.pop_if(|open| open.stop_ns <= operation.start_ns) {
             leave(writer, job, ended)?;
         }
-        assert!(open.last().is_none_or(|open| it.stop_ns <= open.stop_ns), "{it:?} is not in {open:?}");
+        assert!(open.last().is_none_or(|open| operation.stop_ns <= open.stop_ns), "{operation:?} is not in {open:?}");
         let mut enter = attributes(&[
             (0, event(rank, number, 0)),
-            (2, AttributeValue::U64(it.bytes)),
+            (2, AttributeValue::U64(operation.bytes)),
             (4, AttributeValue::String(StringRef::new(0))),
         ]);
-        if has_sequence(it) {
-            enter.add(AttributeRef::new(3), AttributeValue::U64(it.sequence))?;
+        if has_sequence(operation) {
+            enter.add(AttributeRef::new(3), AttributeValue::U64(operation.sequence))?;
         }
         if job.calls.is_some() {
             enter.add(AttributeRef::new(1), event(rank, number, CALL_EVENT))?;
         }
-        if let Some(partner) = it.partner {
-            let attribute = if is_message(it) { 7 } else { 9 };
+        if let Some(partner) = operation.partner {
+            let attribute = if is_message(operation) { 7 } else { 9 };
             enter.add(AttributeRef::new(attribute), AttributeValue::I32(partner as i32))?;
         }
-        writer.enter(it.start_ns, region(it.function), &enter)?;
-        open.push(it);
+        writer.enter(operation.start_ns, region(operation.function), &enter)?;
+        open.push(operation);
     }
     while let Some(ended) = open.pop() {
         leave(writer, job, ended)?;
@@ -218,22 +221,22 @@ fn operation_events(
     Ok(())
 }
 
-fn is_message(it: &Operation) -> bool {
-    matches!(it.function, "ncclSend" | "ncclRecv")
+fn is_message(operation: &Operation) -> bool {
+    matches!(operation.function, "ncclSend" | "ncclRecv")
 }
 
-fn has_sequence(it: &Operation) -> bool {
-    !is_message(it) && it.function != "ncclAlltoAll"
+fn has_sequence(operation: &Operation) -> bool {
+    !is_message(operation) && operation.function != "ncclAlltoAll"
 }
 
-fn leave(writer: &mut EventWriter<'_>, job: &Job, it: &Operation) -> otf2::Result<()> {
-    let seconds = (it.stop_ns - it.start_ns) as f64 / 1e9;
-    let algbw = it.bytes as f64 / seconds;
+fn leave(writer: &mut EventWriter<'_>, job: &Job, operation: &Operation) -> otf2::Result<()> {
+    let seconds = (operation.stop_ns - operation.start_ns) as f64 / 1e9;
+    let algbw = operation.bytes as f64 / seconds;
     let ranks = f64::from(job.ranks);
     let bandwidths =
         attributes(&[(5, AttributeValue::F64(algbw)), (6, AttributeValue::F64(algbw * 2.0 * (ranks - 1.0) / ranks))]);
-    let none = is_message(it);
-    writer.leave(it.stop_ns, region(it.function), if none { Attributes::NONE } else { &bandwidths })
+    let none = is_message(operation);
+    writer.leave(operation.stop_ns, region(operation.function), if none { Attributes::NONE } else { &bandwidths })
 }
 
 fn region(function: &str) -> RegionRef {
@@ -246,10 +249,10 @@ fn network_events(
     (rank, number): (usize, usize),
     job: &Job,
     (channel, is_step): (u32, bool),
-    it: &Operation,
+    operation: &Operation,
 ) -> otf2::Result<()> {
     let transfer = event(rank, number, 1 + u64::from(channel) * 256);
-    let steps = &it.sends[channel as usize];
+    let steps = &operation.sends[channel as usize];
     if is_step {
         for (at, step) in (0..).zip(steps) {
             let id = event(rank, number, 2 + u64::from(channel) * 256 + at);
@@ -267,7 +270,7 @@ fn network_events(
         (8, AttributeValue::U32(channel)),
     ]);
     writer.enter(steps[0].sent_ns - 500, RegionRef::new(1), &enter)?;
-    writer.leave(it.stop_ns, RegionRef::new(1), Attributes::NONE)
+    writer.leave(operation.stop_ns, RegionRef::new(1), Attributes::NONE)
 }
 
 /// Defines strings when they are first used.
@@ -365,7 +368,8 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
 fn communicators(to: &mut Definer<'_>, job: &Job) -> otf2::Result<()> {
     let world: Vec<u32> = (0..job.ranks).collect();
     let all: Vec<&Vec<u32>> = std::iter::once(&world).chain(&job.communicators).collect();
-    let locations = (0..all.len()).flat_map(|it| world.iter().map(move |rank| member(it, *rank).get()));
+    let locations =
+        (0..all.len()).flat_map(|communicator| world.iter().map(move |rank| member(communicator, *rank).get()));
     let locations: Vec<u64> = locations.collect();
     let name = to.text("world");
     let group =

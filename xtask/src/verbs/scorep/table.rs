@@ -82,12 +82,12 @@ impl Table {
                  | in | median round, program | archive | all, archive | scout |\n| --- | --- | --- | --- | --- |\n",
             );
         }
-        for it in waiting {
-            let [program, archive, all, scout] = [it.program_ms, it.archive_ms, it.all_ms, it.scout_ms];
+        for row in waiting {
+            let [program, archive, all, scout] = [row.program_ms, row.archive_ms, row.all_ms, row.scout_ms];
             let _ = writeln!(
                 text,
                 "| `{}` | {program:.2} ms | {archive:.2} ms | {all:.1} ms | {scout:.1} ms |",
-                it.function
+                row.function
             );
         }
         if !self.same.is_empty() {

@@ -120,7 +120,7 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
         assert!(of_journal.contains(line), "{line}: {of_journal}");
     }
     let definitions = archive.definitions().expect("definitions");
-    let mut regions: Vec<String> = definitions.regions.values().map(|it| text_of(&definitions, it)).collect();
+    let mut regions: Vec<String> = definitions.regions.values().map(|region| text_of(&definitions, region)).collect();
     regions.retain(|region| region.starts_with("nvtx"));
     assert_eq!(regions, ["nvtx::::backward", "nvtx::lib::forward", "nvtx-mark::lib::here", "nvtx::::step #"]);
 }
@@ -190,7 +190,8 @@ fn ranges_that_overlap_or_lose_their_ends_are_shown_as_far_as_is_known() {
     process.end_thread(other);
     let (archive, counts) = archive_of(&job, process);
     let definitions = archive.definitions().expect("definitions");
-    let threads = definitions.locations.values().filter(|it| text(&definitions, it.name).starts_with("API thread"));
+    let threads =
+        definitions.locations.values().filter(|location| text(&definitions, location.name).starts_with("API thread"));
     assert_eq!(threads.count(), 2, "a thread that never calls NCCL is shown for its ranges");
     let mut lines = shown(&archive)["API"].clone();
     lines.retain(|line| !line.contains("ncclCommInitRank"));

@@ -94,7 +94,8 @@ fn definitions_that_were_not_written_so_are_refused() {
     without_journals(&out);
     let traces = out.join("traces");
     // With events, so that a wrong definition would be noticed.
-    let events = files_of(&traces, "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
+    let events =
+        files_of(&traces, "evt").into_iter().find(|file| fs::metadata(file).is_ok_and(|metadata| metadata.len() > 20));
     let local = events.expect("one has events").with_extension("def");
     let global = out.join("traces.def");
     for (file, damage, said) in [
@@ -147,8 +148,9 @@ fn a_lost_event_file_costs_its_location_only() {
         let before = events(&out);
         // A location with events: a thread, or a rank of the communicator.
         let part = out.join("parts/host-1");
-        let lost =
-            files_of(&part.join("traces"), "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
+        let lost = files_of(&part.join("traces"), "evt")
+            .into_iter()
+            .find(|file| fs::metadata(file).is_ok_and(|metadata| metadata.len() > 20));
         let lost = lost.expect("one has events");
         damage(&lost);
         fs::remove_file(out.join("traces.otf2")).expect("it was there");

@@ -92,7 +92,8 @@ fn files_of_an_archive() {
     let traces = archive(&scratch).join("traces");
     let name = |path: &Path| format!("traces/{}", path.file_name().expect("a name").to_string_lossy());
     // With events, or some verbs need not open it.
-    let events = files_of(&traces, "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
+    let events =
+        files_of(&traces, "evt").into_iter().find(|file| fs::metadata(file).is_ok_and(|metadata| metadata.len() > 20));
     let events = name(&events.expect("one has events"));
     let definitions = events.replace(".evt", ".def");
     let reads_events = ["check", "stats", "print", "report", "export", "diff"];

@@ -48,7 +48,8 @@ fn archive(scratch: &Scratch) -> PathBuf {
 /// The files of a directory with this extension, sorted.
 fn files_of(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let files = fs::read_dir(directory).expect("a directory").flatten().map(|file| file.path());
-    let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|it| it == extension)).collect();
+    let mut files: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|ending| ending == extension)).collect();
     files.sort();
     files
 }

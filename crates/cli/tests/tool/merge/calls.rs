@@ -29,7 +29,9 @@ fn calls_lie_on_the_location_of_the_same_thread() {
             let master = LocationRef::new(rank);
             let text = |name| definitions.string(name).expect("a text");
             let is_call = |kind: &EventKind| match kind {
-                EventKind::Enter(it) => text(definitions.regions[it].canonical_name).starts_with("nccl::call::"),
+                EventKind::Enter(region) => {
+                    text(definitions.regions[region].canonical_name).starts_with("nccl::call::")
+                }
                 _ => false,
             };
             let (others, call) = without(&there[&master], 2, is_call);
@@ -55,7 +57,9 @@ fn ranges_lie_around_the_calls() {
     let definitions = archive.definitions().expect("definitions");
     let (there, events_before) = (events(&archive), events(&open(&job.scorep)));
     let is_range = |kind: &EventKind| match kind {
-        EventKind::Enter(it) => definitions.string(definitions.regions[it].canonical_name) == Some("nvtx::app::step #"),
+        EventKind::Enter(region) => {
+            definitions.string(definitions.regions[region].canonical_name) == Some("nvtx::app::step #")
+        }
         _ => false,
     };
     for rank in 0..RANKS {
@@ -64,8 +68,9 @@ fn ranges_lie_around_the_calls() {
         let around = [CALL.0 - AROUND, CALL.0, CALL.1, CALL.1 + AROUND];
         happened(&ours.iter().collect::<Vec<_>>(), &around, &scorep, 8);
         // What any thread ends has a location of its own in the process.
-        let own = definitions.locations.iter().filter(|(_, it)| definitions.string(it.name) == Some("NVTX app"));
-        let own: Vec<_> = own.filter(|(_, it)| it.group.get() == small(rank)).map(|(own, _)| own).collect();
+        let own =
+            definitions.locations.iter().filter(|(_, location)| definitions.string(location.name) == Some("NVTX app"));
+        let own: Vec<_> = own.filter(|(_, location)| location.group.get() == small(rank)).map(|(own, _)| own).collect();
         let [own] = own[..] else { panic!("rank {rank}: {own:?}") };
         assert!(is_range(&there[own][0].kind));
         happened(&there[own].iter().collect::<Vec<_>>(), &[CALL.0, CALL.1], &scorep, 8);
@@ -78,7 +83,10 @@ fn calls_that_do_not_nest_keep_their_location() {
     let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl { thread: Some(crossing), ..Nccl::new() });
     let calls = job.json(&["--dry-run"])["calls"].clone();
     assert_eq!((&calls["on_score_p_locations"], &calls["own_locations"][0]["threads"]), (&0.into(), &RANKS.into()));
-    assert!(calls["own_locations"][0]["reason"].as_str().is_some_and(|it| it.contains("do not nest")), "{calls}");
+    assert!(
+        calls["own_locations"][0]["reason"].as_str().is_some_and(|reason| reason.contains("do not nest")),
+        "{calls}"
+    );
     let merged = job.merged();
     checked(&job.scratch, &merged);
     let files = |directory| {

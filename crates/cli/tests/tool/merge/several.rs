@@ -62,8 +62,8 @@ fn traces_of_single_processes_become_one() {
             }
         }
         // Definitions common to all traces appear once, except for lists of the processes' own members.
-        let mains = definitions.regions.values().filter(|it| name_of(it.name) == "main").count();
-        let ids = definitions.attributes.values().filter(|it| name_of(it.name) == "ProcessId").count();
+        let mains = definitions.regions.values().filter(|region| name_of(region.name) == "main").count();
+        let ids = definitions.attributes.values().filter(|attribute| name_of(attribute.name) == "ProcessId").count();
         assert_eq!((mains, ids, definitions.system_tree_nodes.len()), (1, 1, 3));
     }
 }

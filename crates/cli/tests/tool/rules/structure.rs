@@ -80,7 +80,7 @@ pub(super) const CASES: &[Case] = &[
         fs::remove_dir_all(trace.join("traces")).expect("removed");
         let mut archive = ArchiveWriter::create(trace, "traces").expect("made");
         let clock = ClockProperties { timer_resolution: 1, global_offset: 0, trace_length: 1, realtime_timestamp: 0 };
-        archive.definitions().and_then(|mut it| it.clock_properties(&clock)).expect("written");
+        archive.definitions().and_then(|mut definitions| definitions.clock_properties(&clock)).expect("written");
         archive.close().expect("written");
     }),
     // A changed name.

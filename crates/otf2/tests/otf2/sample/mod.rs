@@ -39,7 +39,7 @@ pub(crate) fn write_archive_by(
     otf2::write_stub_events(&archive.event_file(QUIET))?;
 
     let mut definitions = archive.definitions()?;
-    every_kind([host_events, gpu_events]).iter().try_for_each(|it| definitions.verbatim(it))?;
+    every_kind([host_events, gpu_events]).iter().try_for_each(|definition| definitions.verbatim(definition))?;
     for location in [HOST_THREAD, GPU_STREAM, QUIET] {
         archive.local_definitions(location)?.close()?;
     }
@@ -60,7 +60,7 @@ pub(crate) fn write_records(to: &mut GlobalDefinitions<'_>, from: &Definitions) 
     /// Writes all records of a kind.
     macro_rules! write {
         ($($method:ident: $kind:ident,)*) => {
-            $(from.$kind.iter().try_for_each(|(id, it)| to.$method(*id, it))?;)*
+            $(from.$kind.iter().try_for_each(|(id, record)| to.$method(*id, record))?;)*
         };
     }
     if let Some(clock) = &from.clock {

@@ -186,7 +186,7 @@ impl Stream {
 
 fn init(line: &Line<'_>) -> anyhow::Result<Init> {
     let number = |name| line.details.get(name).and_then(Json::as_i64);
-    let small = |name, default| number(name).and_then(|it| i32::try_from(it).ok()).unwrap_or(default);
+    let small = |name, default| number(name).and_then(|value| i32::try_from(value).ok()).unwrap_or(default);
     let name = line.details.get("commName").and_then(Json::as_str);
     Ok(Init {
         when: moment(line.start.as_ref())?,
