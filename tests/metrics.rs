@@ -102,7 +102,7 @@ fn by_stats(scratch: &Scratch) -> [Expected; 5] {
         assert_eq!(class["bytes_min"], class["bytes_max"], "{class:#}");
         number(&class["bytes_min"]) * number(&class["count"])
     };
-    let of_functions = |query, what: &dyn Fn(&Value) -> f64, tolerance| {
+    let function_query = |query, what: &dyn Fn(&Value) -> f64, tolerance| {
         let values = sum("operations", &|class| vec![text(&class["function"])], what);
         Expected { query, by: &["function"], values, tolerance }
     };
@@ -111,24 +111,24 @@ fn by_stats(scratch: &Scratch) -> [Expected; 5] {
         let from = usize::try_from(pair["from"].as_u64().expect("a number")).expect("small");
         vec![text(&stats["ranks"][from]["members"][0]["rank"]), text(&pair["peer"])]
     };
-    let of_pairs = |query, what: &'static str| {
+    let pair_query = |query, what: &'static str| {
         let values = sum("pairs", &pair, &|pair| number(&pair[what]));
         Expected { query, by: &["from", "to"], values, tolerance: 0.0 }
     };
     [
-        of_functions(
+        function_query(
             "sum by (function) ({__name__=~\"nccl_(p2p_)?operations_total\"})",
             &|class| number(&class["count"]),
             0.0,
         ),
-        of_functions("sum by (function) ({__name__=~\"nccl_(p2p_)?operation_bytes_total\"})", &bytes, 0.0),
-        of_functions(
+        function_query("sum by (function) ({__name__=~\"nccl_(p2p_)?operation_bytes_total\"})", &bytes, 0.0),
+        function_query(
             "sum by (function) ({__name__=~\"nccl_(p2p_)?operation_duration_seconds_sum\"})",
             &|class| number(&class["duration_ns"]["total"]) / 1e9,
             1e-3,
         ),
-        of_pairs("nccl_pair_steps_total", "steps"),
-        of_pairs("nccl_pair_bytes_total", "bytes"),
+        pair_query("nccl_pair_steps_total", "steps"),
+        pair_query("nccl_pair_bytes_total", "bytes"),
     ]
 }
 

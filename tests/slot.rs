@@ -95,12 +95,15 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
     let Some(mut alone) = scratch.nccl(RELEASE, &JOB) else { return };
     let ended = run(alone.env("NCCL_PROFILER_PLUGIN", &other));
     assert!(ended.stderr.contains("signal 7"), "NCCL is killed by SIGBUS: {ended}");
-    let of_doctor = run(scratch
+    let doctor_output = run(scratch
         .tool(&["doctor"])
         .arg(nccl_library(RELEASE).expect("there"))
         .envs([("NCCL_PROFILER_PLUGIN", text(&other)), ("NCCL_OTF2_CHAIN", text(&other))]));
     let first = "PROBLEM: NCCL_PROFILER_PLUGIN=";
-    assert!(of_doctor.stdout.starts_with(first) && of_doctor.stdout.contains("killed by SIGBUS; it is"), "{of_doctor}");
+    assert!(
+        doctor_output.stdout.starts_with(first) && doctor_output.stdout.contains("killed by SIGBUS; it is"),
+        "{doctor_output}"
+    );
     for (name, chain) in [("NCCL_PROFILER_PLUGIN", ""), ("NCCL_OTF2_CHAIN", text(&built::echo_plugin()))] {
         let scratch = Scratch::new();
         let Some(mut job) = scratch.run_nccl(RELEASE, &[], &JOB) else { return };

@@ -151,9 +151,9 @@ fn the_expected_bandwidth_is_that_of_nccls_tuner() {
         job.env("NCCL_DEBUG", "INFO").env("NCCL_DEBUG_SUBSYS", "TUNING").env("NCCL_DEBUG_FILE", logs.join("%p"));
     };
     let Some(report) = record(&scratch, "2.32.3", &[], "one,broadcast,allgather,reducescatter", logged) else { return };
-    let of_processes =
+    let process_files =
         fs::read_dir(&logs).expect("logs").map(|log| fs::read(log.expect("a log").path()).expect("read"));
-    let said = of_processes.collect::<Vec<_>>().concat();
+    let said = process_files.collect::<Vec<_>>().concat();
     let said = String::from_utf8_lossy(&said);
     let (mut table, mut chosen) = (BTreeMap::new(), BTreeMap::new());
     let mut algorithms: Vec<String> = Vec::new();

@@ -92,14 +92,14 @@ fn each_state_has_its_arguments() {
     for state in 0..=40_u32 {
         let mut old = abi::ncclProfilerEventStateArgs_v1_t::default();
         old.proxyOp = abi::ncclProfilerProxyOpArgs_v1_t { transSize: (7 << 32) | 9, steps: 3 };
-        let of_old = match state {
+        let old_args = match state {
             0..=7 => StateArgs::ProxyOp { bytes: BYTES, steps: 3 },
             13..=18 => StateArgs::ProxyCtrl { appended: 9 },
             _ => StateArgs::None,
         };
         let mut new = abi::ncclProfilerEventStateArgs_v4_t::default();
         new.proxyStep.transSize = (7 << 32) | 9;
-        let of_new = match state {
+        let new_args = match state {
             8..=12 | 20 => StateArgs::ProxyStep { bytes: BYTES },
             13..=18 => StateArgs::ProxyCtrl { appended: 9 },
             21 => StateArgs::NetPlugin { data: NetData::Opaque },
@@ -107,9 +107,9 @@ fn each_state_has_its_arguments() {
             _ => StateArgs::None,
         };
         // SAFETY: all bytes of the arguments are filled.
-        assert_eq!(unsafe { StateArguments::read(NonNull::from(&mut old), state) }, of_old, "state {state}");
+        assert_eq!(unsafe { StateArguments::read(NonNull::from(&mut old), state) }, old_args, "state {state}");
         // SAFETY: as above.
-        assert_eq!(unsafe { StateArguments::read(NonNull::from(&mut new), state) }, of_new, "state {state}");
+        assert_eq!(unsafe { StateArguments::read(NonNull::from(&mut new), state) }, new_args, "state {state}");
     }
 }
 

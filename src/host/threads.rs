@@ -470,10 +470,10 @@ impl<T: 'static> PerThread<T> {
         }
         match self.key.compare_exchange(NO_KEY, key, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Some(key),
-            Err(of_another_thread) => {
+            Err(other_thread) => {
                 // SAFETY: no thread has used this key.
                 unsafe { libc::pthread_key_delete(key) };
-                Some(of_another_thread)
+                Some(other_thread)
             }
         }
     }

@@ -122,8 +122,8 @@ struct Category {
 }
 
 fn category_key(domain: Domain, number: u32) -> u64 {
-    let of_domain = domain.name.map_or(0, |name| u64::from(name.number()) + 1);
-    (of_domain + 1) << 32 | u64::from(number)
+    let domain_number = domain.name.map_or(0, |name| u64::from(name.number()) + 1);
+    (domain_number + 1) << 32 | u64::from(number)
 }
 
 fn category_places(key: u64) -> impl Iterator<Item = &'static Category> {

@@ -74,8 +74,8 @@ fn records_come_in_the_order_of_time_over_all_locations() {
         records.iter().filter_map(|record| record["location"].as_str()).collect();
     // A thread, two communicators, a net location and a step location.
     assert_eq!(locations.len(), 5, "{locations:?}");
-    let of_anchor = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
-    assert_eq!(of_anchor.stdout.lines().count(), records.len());
+    let anchor_output = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
+    assert_eq!(anchor_output.stdout.lines().count(), records.len());
     assert_eq!(lines(&scratch, &[]).len(), records.len());
 }
 
@@ -116,16 +116,16 @@ fn only_what_is_wanted_is_printed() {
         assert_eq!(other, None, "{options:?}: {lines:#?}");
         lines.len()
     };
-    let of_c = named(&["--comm", "train\"ing"], "train\"ing");
+    let count_c = named(&["--comm", "train\"ing"], "train\"ing");
     // Found by its id, which is its name.
-    let of_d = named(&["--comm", "0xabc"], "0x0000000000000abc");
-    let of_threads = all.iter().filter(|line| line.contains(" thread ")).count();
-    assert_eq!(of_c + of_d + of_threads, all.len());
-    assert_eq!(named(&["--rank", "1"], "train\"ing"), of_c);
+    let count_d = named(&["--comm", "0xabc"], "0x0000000000000abc");
+    let thread_count = all.iter().filter(|line| line.contains(" thread ")).count();
+    assert_eq!(count_c + count_d + thread_count, all.len());
+    assert_eq!(named(&["--rank", "1"], "train\"ing"), count_c);
     assert_eq!(named(&["--kind", "ProxyStep"], " s0 "), 6);
     assert_eq!(named(&["--kind", "rmaput"], "bytes=28"), 1);
     // The region, and the records of the collective in it.
-    assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "abc 0/1 "), of_d);
+    assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "abc 0/1 "), count_d);
     assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
     for (options, words) in [
         (["--comm", "0x1235"], "no communicator is called 0x1235: the archive has "),

@@ -140,8 +140,8 @@ fn details(stream: &str, table: u32) -> BTreeMap<String, usize> {
             continue;
         }
         if let Some(details) = line["details"].as_object_mut() {
-            let of_version_7 = ["userTag", "kernelVariant", "isSymmetric"];
-            let is_new = |name: &str| table < 7 && of_version_7.contains(&name);
+            let version_7_fields = ["userTag", "kernelVariant", "isSymmetric"];
+            let is_new = |name: &str| table < 7 && version_7_fields.contains(&name);
             details.retain(|name, _| !["parentGroup", "eventPid"].contains(&name.as_str()) && !is_new(name));
             match kind.as_str() {
                 "KernelCh" if table < 4 => drop(details.insert("pTimer".to_owned(), 0.into())),
@@ -195,9 +195,9 @@ fn what_is_not_selected_stays_away() {
     assert!(has(&all, "   no end  "), "{all:#?}");
     let steps = printed(&["--kind", "proxystep"]);
     assert_eq!(steps.len(), 4, "the step and its states: {steps:#?}");
-    let of_d = printed(&["--comm", "0xffffffffffffffff"]);
-    assert!(has(&of_d, "CeBatch") && !has(&of_d, "ProxyOp"), "{of_d:#?}");
-    assert_eq!(of_d, printed(&["--rank", "0"]));
+    let lines_d = printed(&["--comm", "0xffffffffffffffff"]);
+    assert!(has(&lines_d, "CeBatch") && !has(&lines_d, "ProxyOp"), "{lines_d:#?}");
+    assert_eq!(lines_d, printed(&["--rank", "0"]));
     assert_eq!(printed(&["--comm", "train\"ing"]), printed(&["--rank", "2"]));
     // Only events without an end last so long.
     let late = printed(&["--from", "1000s", "--kind", "ProxyOp,Coll,Group"]);

@@ -107,13 +107,13 @@ fn counted_by_python(contents: &Contents) {
     }
     for (operation, count) in [("ALLREDUCE", 5), ("ALLGATHER", 1)] {
         // Records can stand on a sibling location: what counts is the rank.
-        let mut of_rank = BTreeMap::<&str, u64>::new();
+        let mut by_rank = BTreeMap::<&str, u64>::new();
         for (location, records) in &contents.collectives[&format!("{operation} {comm}")] {
             let rank = location.split(" #").next().unwrap_or(location);
-            *of_rank.entry(rank).or_default() += records;
+            *by_rank.entry(rank).or_default() += records;
         }
         let expected = members.iter().map(|member| (member.as_str(), count)).collect();
-        assert_eq!(of_rank, expected, "{operation}");
+        assert_eq!(by_rank, expected, "{operation}");
     }
     assert_eq!(contents.collectives.len(), 2);
     assert_eq!(contents.unfinished, Tally::new());

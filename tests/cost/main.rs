@@ -196,14 +196,14 @@ fn timing_a_launch_takes_few_instructions() {
     }
     let plugin = optimised_plugin();
     let [few, many] = LAUNCHES;
-    let of_launch = |backend: &str| {
+    let instructions_per_launch = |backend: &str| {
         let more = instructions_of_calling_thread(&plugin, backend, many)
             - instructions_of_calling_thread(&plugin, backend, few);
         more / f64::from(many - few)
     };
-    let off = of_launch("off");
+    let off = instructions_per_launch("off");
     for (backend, most) in [("events", MOST_OF_LAUNCH), ("cupti", MOST_OF_LAUNCH_BY_CUPTI)] {
-        let timing = of_launch(backend) - off;
+        let timing = instructions_per_launch(backend) - off;
         eprintln!("{backend}: {timing:.1} instructions a launch");
         assert!(timing > 50.0, "{backend}: nothing can be timed with {timing:.1} instructions");
         assert!(timing < most, "{backend}: {timing:.1} instructions a launch are too many: the bound is {most}");

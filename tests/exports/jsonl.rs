@@ -39,8 +39,8 @@ fn a_file_has_what_is_printed_of_its_process() {
     let mut replay = scratch.plain(built::plugin_host());
     replay.arg("replay").args(&files).arg("--plugin").arg(built::plugin());
     let _again = run(replay.env("NCCL_OTF2_DIR", scratch.path().join("again"))).with_code(0);
-    let (of_one, _) = exported(&scratch, &["--rank=1"]);
-    let events = of_one.iter().map(|file| fs::read_to_string(file).expect("a stream").lines().count());
+    let (rank_files, _) = exported(&scratch, &["--rank=1"]);
+    let events = rank_files.iter().map(|file| fs::read_to_string(file).expect("a stream").lines().count());
     let mut events: Vec<usize> = events.collect();
     events.sort_unstable();
     assert_eq!(events[0], 0, "{events:?}");

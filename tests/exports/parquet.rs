@@ -123,9 +123,9 @@ fn filters_leave_the_rest_out() {
     let anchor = synthetic::write(&scratch.out(), &job, &play(&job));
     let all = export(&scratch, &anchor, "all", &[]);
     assert_eq!(all["events"], 20 + 8 + 160 + 640 + 2560);
-    let of_rank = export(&scratch, &anchor, "rank", &["--rank", "3"]);
-    assert_eq!(of_rank["events"], 20 + 8 + (160 + 640 + 2560) / 8, "instances and ranks are those of all");
-    let files: Vec<&str> = of_rank["files"].as_array().expect("files").iter().filter_map(Value::as_str).collect();
+    let rank_export = export(&scratch, &anchor, "rank", &["--rank", "3"]);
+    assert_eq!(rank_export["events"], 20 + 8 + (160 + 640 + 2560) / 8, "instances and ranks are those of all");
+    let files: Vec<&str> = rank_export["files"].as_array().expect("files").iter().filter_map(Value::as_str).collect();
     let steps = "rank/table=steps/host=host0/process=3/steps.parquet";
     assert!(files.len() == 5 && files.contains(&steps), "{files:?}");
     assert_eq!(export(&scratch, &anchor, "comm", &["--comm", "world"])["events"], all["events"]);
@@ -191,25 +191,25 @@ fn three_programs_answer_as_stats_does() {
     slowest.sort_unstable_by(|a, b| b.cmp(a));
     slowest.truncate(10);
     let anomaly = &report["anomalies"][0];
-    let of_anomaly = (number(anomaly, "sequence"), number(anomaly, "start_ns"), number(anomaly, "end_ns"));
-    assert_eq!((slowest[0].2, slowest[0].1, slowest[0].1 + slowest[0].0), of_anomaly);
+    let anomaly_key = (number(anomaly, "sequence"), number(anomaly, "start_ns"), number(anomaly, "end_ns"));
+    assert_eq!((slowest[0].2, slowest[0].1, slowest[0].1 + slowest[0].0), anomaly_key);
 
-    let of_rank = |rank: &Value| (number(rank, "last"), number(rank, "caused_ns"));
-    let last: BTreeMap<u64, (u64, u64)> = (0..).zip(list(&report, "ranks").iter().map(of_rank)).collect();
+    let rank_numbers = |rank: &Value| (number(rank, "last"), number(rank, "caused_ns"));
+    let last: BTreeMap<u64, (u64, u64)> = (0..).zip(list(&report, "ranks").iter().map(rank_numbers)).collect();
     let last: BTreeMap<u64, (u64, u64)> = last.into_iter().filter(|(_, (times, _))| *times > 0).collect();
     assert!(last.len() > 10 && last[&77].1 > 95 * 19_000_000, "{last:?}");
 
-    let of_pair = |pair: &Value| {
+    let pair_numbers = |pair: &Value| {
         let ends = (number(pair, "from"), number(pair, "peer"));
         let host = report["ranks"][usize::try_from(ends.0).expect("an index")]["host"].clone();
         (ends, (host, [number(pair, "steps"), number(pair, "bytes"), number(&pair["waits"], "send_ns")]))
     };
-    let pairs: BTreeMap<(u64, u64), (Value, [u64; 3])> = list(&report, "pairs").iter().map(of_pair).collect();
+    let pairs: BTreeMap<(u64, u64), (Value, [u64; 3])> = list(&report, "pairs").iter().map(pair_numbers).collect();
     assert_eq!(pairs.len(), 96);
 
     for program in ["duckdb", "dask", "spark"] {
-        let [of_slowest, of_last, of_pairs] = answers(&scratch, &python, program, "sql");
-        let found: Vec<(u64, u64, u64, u64)> = of_slowest
+        let [slowest_rows, last_rows, pair_rows] = answers(&scratch, &python, program, "sql");
+        let found: Vec<(u64, u64, u64, u64)> = slowest_rows
             .iter()
             .map(|row| {
                 assert_eq!((row["function"].as_str(), number(row, "ranks")), (Some("ncclAllReduce"), 96), "{program}");
@@ -217,10 +217,11 @@ fn three_programs_answer_as_stats_does() {
             })
             .collect();
         assert_eq!(found, slowest, "{program}");
-        let found =
-            of_last.iter().map(|row| (number(row, "last_job_rank"), (number(row, "times"), number(row, "waited_ns"))));
+        let found = last_rows
+            .iter()
+            .map(|row| (number(row, "last_job_rank"), (number(row, "times"), number(row, "waited_ns"))));
         assert_eq!(found.collect::<BTreeMap<u64, (u64, u64)>>(), last, "{program}");
-        let found = of_pairs.iter().map(|row| {
+        let found = pair_rows.iter().map(|row| {
             let what = [number(row, "steps"), number(row, "bytes"), number(row, "wait_ns")];
             ((number(row, "sender"), number(row, "receiver")), (row["host"].clone(), what))
         });

@@ -88,14 +88,14 @@ fn slices_of_archive(scratch: &Scratch) -> Vec<Slice> {
 
 fn slices_of_perfetto(exported: &Exported) -> Vec<Slice> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let [rows, of_arguments] = exported.rows([
+    let [rows, argument_rows] = exported.rows([
         "select coalesce(track.name, thread.name), slice.name, ts, dur, slice.arg_set_id from slice
          join track on track.id = slice.track_id
          left join thread_track on thread_track.id = track.id left join thread using (utid)",
         "select arg_set_id, key, value_type, string_value, int_value, real_value from args",
     ]);
     let mut arguments: BTreeMap<u64, BTreeMap<String, String>> = BTreeMap::new();
-    for row in of_arguments {
+    for row in argument_rows {
         let key = text(&row[1]);
         let Some(name) = key.strip_prefix("debug.") else { continue };
         let value = match text(&row[2]).as_str() {

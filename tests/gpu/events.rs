@@ -133,16 +133,16 @@ fn a_process_that_does_not_end_its_communicators_has_its_times() {
 /// The job runs and the trace is written, whatever the driver does; a line says what is missing and what to do.
 #[test]
 fn the_job_survives_a_driver_that_fails() {
-    let of_events = ["cuEventCreate", "cuEventRecord"];
+    let event_functions = ["cuEventCreate", "cuEventRecord"];
     let cases = [
         (RELEASE, &[("FAKEGPU_DRIVER", "absent")][..], "no libcuda.so.1 is loaded", &["cuDriverGetVersion"][..]),
-        (RELEASE, &[("FAKEGPU_DRIVER", "stub")], "LD_LIBRARY_PATH", &of_events),
+        (RELEASE, &[("FAKEGPU_DRIVER", "stub")], "LD_LIBRARY_PATH", &event_functions),
         (RELEASE, &[("FAKEGPU_EVENTS", "none"), TIMED], "CUDA_ERROR_OUT_OF_MEMORY", &["cuEventRecord"]),
         (RELEASE, &[("FAKEGPU_EVENTS", "record-fails"), TIMED], "CUDA_ERROR_UNKNOWN (999)", &[]),
         // A device that hangs: the end of the job waits for a bounded time.
         (RELEASE, &[("FAKEGPU_EVENTS", "never-done"), TIMED], "NCCL_OTF2_GPU=events", &[]),
-        ("2.26.5", &[TIMED], "2.28 and later do", &of_events),
-        (RELEASE, &[("NCCL_OTF2_EVENTS", "coll"), TIMED], "NCCL_OTF2_EVENTS", &of_events),
+        ("2.26.5", &[TIMED], "2.28 and later do", &event_functions),
+        (RELEASE, &[("NCCL_OTF2_EVENTS", "coll"), TIMED], "NCCL_OTF2_EVENTS", &event_functions),
         (RELEASE, &[("NCCL_OTF2_GPU", "off")], "", &["cuDriverGetVersion", "cuCtxGetCurrent"]),
     ];
     for (version, variables, said, not_called) in tested(cases, |case| case.0) {

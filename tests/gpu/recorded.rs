@@ -47,13 +47,13 @@ impl Recorded {
     fn read(stream: &Path) -> Self {
         let text = fs::read_to_string(stream).expect("readable");
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let of_type = |name: &'static str| lines.iter().filter(move |line| line["type"] == name);
+        let lines_of_type = |name: &'static str| lines.iter().filter(move |line| line["type"] == name);
         let calls = ["ncclProfileCollApi", "ncclProfileKernelLaunch", "ncclProfileGroup"];
-        let mut calls: Vec<i64> = calls.into_iter().flat_map(of_type).map(|line| ns(&line["start"])).collect();
+        let mut calls: Vec<i64> = calls.into_iter().flat_map(lines_of_type).map(|line| ns(&line["start"])).collect();
         calls.sort_unstable();
         // The launch's callback set the external correlation id that CUPTI reports with its kernel.
-        let kernels = of_type("ncclProfileKernelLaunch").map(|launch| {
-            let mut kernels = of_type("KERNEL");
+        let kernels = lines_of_type("ncclProfileKernelLaunch").map(|launch| {
+            let mut kernels = lines_of_type("KERNEL");
             let kernel = kernels.find(|kernel| kernel["extCorrId"] == launch["extCorrId"]);
             let kernel = kernel.expect("CUPTI saw the kernel");
             let span = (ns(&kernel["start"]), ns(&kernel["stop"]));
@@ -124,9 +124,9 @@ impl Replayed {
     fn operations(&self) -> BTreeMap<u64, &Region> {
         let on_gpu = |region: &&Region| region.location_type != LocationType::CpuThread;
         let operations = self.regions.iter().filter(on_gpu).filter(|region| region.name == "ncclAllReduce");
-        let of_rank: BTreeMap<u64, &Region> = operations.map(|region| (rank(&region.location), region)).collect();
-        assert_eq!(of_rank.len(), 4, "one operation for each rank");
-        of_rank
+        let by_rank: BTreeMap<u64, &Region> = operations.map(|region| (rank(&region.location), region)).collect();
+        assert_eq!(by_rank.len(), 4, "one operation for each rank");
+        by_rank
     }
 
     /// How far off the archive says kernel channels can be, by rank, where a clock keeps all bounds.
@@ -190,15 +190,15 @@ fn four_gpus_have_the_times_that_cupti_saw() {
     at_its_pace(|| {
         let replayed = replay(&stream, &recorded, "off");
         let channels = replayed.regions.iter().filter(|region| region.name == "ncclKernelChannel");
-        let mut of_rank: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut by_rank: BTreeMap<u64, usize> = BTreeMap::new();
         let operations = replayed.operations();
         for channel in channels {
             let operation = operations[&rank(&channel.location)];
             assert_eq!(operation.text("nccl.timing"), Some("kernelch"));
             assert!(operation.start_ns <= channel.start_ns && channel.end_ns <= operation.end_ns, "{channel:?}");
-            *of_rank.entry(rank(&channel.location)).or_default() += 1;
+            *by_rank.entry(rank(&channel.location)).or_default() += 1;
         }
-        assert_eq!(of_rank.into_values().collect::<Vec<_>>(), [24; 4]);
+        assert_eq!(by_rank.into_values().collect::<Vec<_>>(), [24; 4]);
         (replayed.differs, times_are_those_of_kernels(&recorded, &replayed))
     });
 }
@@ -223,8 +223,8 @@ fn kernels_are_joined(recorded: &Recorded, replayed: &Replayed) {
     for kernel in kernels {
         assert!(launches.contains(&kernel.number("nccl.external_correlation")), "{kernel:?}");
         let mut parents = operations.iter();
-        let of_kernel = |operation: &Region| operation.number("nccl.event") == kernel.number("nccl.parent");
-        let (rank, operation) = parents.find(|(_, operation)| of_kernel(operation)).expect("the operation");
+        let is_of_kernel = |operation: &Region| operation.number("nccl.event") == kernel.number("nccl.parent");
+        let (rank, operation) = parents.find(|(_, operation)| is_of_kernel(operation)).expect("the operation");
         assert_eq!((operation.text("nccl.timing"), span(operation)), (Some("cupti"), span(kernel)));
         assert_eq!(kernel.location, recorded.kernels[rank].1);
         groups.insert(kernel.group);

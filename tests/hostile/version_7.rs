@@ -56,8 +56,8 @@ fn what_version_7_adds_is_read_from_2_31_on_only() {
         assert_eq!(properties["NCCL::VERSION"], version);
         assert!(!properties.contains_key("NCCL::LIBRARY"), "it is not RCCL");
         assert_eq!(archive.count("COLL::WRITTEN"), 2, "{version}");
-        let of_phase = [archive.count("KERNELPHASE::SEEN"), archive.count("UNKNOWN::SEEN")];
-        assert_eq!(of_phase, if is_version_7 { [1, 0] } else { [0, 1] }, "{version}");
+        let phase_counts = [archive.count("KERNELPHASE::SEEN"), archive.count("UNKNOWN::SEEN")];
+        assert_eq!(phase_counts, if is_version_7 { [1, 0] } else { [0, 1] }, "{version}");
         let events = archive.events();
         for (attribute, value) in ADDED {
             let wanted = format!("(\"{attribute}\" ");

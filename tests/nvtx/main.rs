@@ -319,8 +319,11 @@ fn only_steps_that_the_program_names_are_recorded() {
         let other = (release == "2.32.3").then_some("whole job > step #");
         let all_reduces =
             named(&regions, "ncclAllReduce").into_iter().filter(|region| region.number("nccl.bytes") == Some(8000));
-        let of_other: Vec<_> = all_reduces.map(|region| region.text("nvtx.ranges")).collect();
-        assert!(!of_other.is_empty() && of_other.iter().all(|ranges| *ranges == other), "{release}: {of_other:?}");
+        let other_ranges: Vec<_> = all_reduces.map(|region| region.text("nvtx.ranges")).collect();
+        assert!(
+            !other_ranges.is_empty() && other_ranges.iter().all(|ranges| *ranges == other),
+            "{release}: {other_ranges:?}"
+        );
         let properties = archive.properties();
         let list = &properties["NCCL::MEASUREMENT::LIST"];
         for line in ["off, ", "on, ", "by a step, collectives 4-5", "collectives 16-17", "before collective 1"] {

@@ -125,8 +125,8 @@ fn ranks_with_gaps_are_not_compared() {
     assert!(judged.iter().all(|name| !properties.contains_key(*name)), "{properties:?}");
     // Without operations: readers would match them by their order.
     let events = archive.events();
-    let of_ranks = events.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
-    assert_eq!(of_ranks.count(), 20, "of rank 0 only");
+    let rank_lines = events.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
+    assert_eq!(rank_lines.count(), 20, "of rank 0 only");
 }
 
 #[test]

@@ -38,15 +38,15 @@ fn all_ranks_record_the_same_collectives() {
             return;
         };
         ranks_are_equal(&archive);
-        let mut of_rank: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let mut by_rank: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for region in archive.regions().into_iter().filter(|region| region.name == "ncclAllReduce") {
             if let Some(sequence) = region.number("nccl.seq") {
-                of_rank.entry(region.location).or_default().push(sequence);
+                by_rank.entry(region.location).or_default().push(sequence);
             }
         }
-        assert_eq!(of_rank.len() as u64, RANKS, "{version}: {of_rank:?}");
+        assert_eq!(by_rank.len() as u64, RANKS, "{version}: {by_rank:?}");
         // NCCL counts from 0.
-        assert!(of_rank.values().all(|sequence| sequence.iter().copied().eq(19..40)), "{version}: {of_rank:?}");
+        assert!(by_rank.values().all(|sequence| sequence.iter().copied().eq(19..40)), "{version}: {by_rank:?}");
         let kinds: &[&str] = match version {
             "2.23.4" | "2.26.5" => &["COLL", "GROUP"],
             _ => &["COLL", "GROUP", "COLLAPI", "GROUPAPI", "KERNELLAUNCH"],
@@ -107,11 +107,11 @@ fn one_of_several_communicators_is_counted() {
         let with_records: BTreeSet<&str> =
             contents.collectives.keys().filter_map(|key| key.split_once(' ').map(|(_, comm)| comm)).collect();
         assert_eq!(with_records.len(), 1, "{version}: {:?}", contents.collectives);
-        let mut of_rank: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut by_rank: BTreeMap<&str, u64> = BTreeMap::new();
         for (rank, ends) in contents.collectives.values().flatten() {
-            *of_rank.entry(rank).or_default() += ends;
+            *by_rank.entry(rank).or_default() += ends;
         }
-        let ends: Vec<u64> = of_rank.into_values().collect();
+        let ends: Vec<u64> = by_rank.into_values().collect();
         assert_eq!(ends, [6; 4], "{version}: {:?}", contents.collectives);
         let unknown = &archive.properties()["NCCL::MATCHING_UNKNOWN::LIST"];
         assert!(unknown.contains("recording was switched"), "{unknown}");

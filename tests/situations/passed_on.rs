@@ -25,10 +25,10 @@ fn pipeline(more_ns: u64) -> Script {
 
 /// The ranks of a host reduce, then those with the same place on all hosts. One rank needs longer.
 fn two_dimensions() -> Script {
-    let (hosts, of_host) = (4, 8);
-    let mut script = Script::new(hosts * of_host, 41);
-    let inside = (0..hosts).map(|host| (0..of_host).map(|index| host * of_host + index).collect());
-    let across = (0..of_host).map(|index| (0..hosts).map(|host| host * of_host + index).collect());
+    let (hosts, ranks_per_host) = (4, 8);
+    let mut script = Script::new(hosts * ranks_per_host, 41);
+    let inside = (0..hosts).map(|host| (0..ranks_per_host).map(|index| host * ranks_per_host + index).collect());
+    let across = (0..ranks_per_host).map(|index| (0..hosts).map(|host| host * ranks_per_host + index).collect());
     let all: Vec<Vec<u32>> = inside.chain(across).collect();
     let communicators: Vec<u32> = all.iter().map(|ranks| script.communicator(ranks)).collect();
     for _ in 0..ROUNDS {

@@ -152,9 +152,10 @@ fn groups_count_once() {
         let Some(report) = stats(release, shape, false) else { return };
         let duration_ns = report["run"]["duration_ns"].as_u64().expect("a time");
         let ranks = report["ranks"].as_array().expect("ranks").iter();
-        let of_ranks: Vec<u64> = ranks.map(|rank| rank["budget"]["operations_ns"].as_u64().expect("a time")).collect();
-        assert_eq!(of_ranks.len(), 4, "{report:#}");
-        assert!(of_ranks.iter().all(|ns| *ns > 0 && *ns <= duration_ns), "{of_ranks:?} of {duration_ns}");
-        assert_eq!(report["budget"]["operations_ns"].as_u64(), Some(of_ranks.iter().sum()));
+        let rank_times: Vec<u64> =
+            ranks.map(|rank| rank["budget"]["operations_ns"].as_u64().expect("a time")).collect();
+        assert_eq!(rank_times.len(), 4, "{report:#}");
+        assert!(rank_times.iter().all(|ns| *ns > 0 && *ns <= duration_ns), "{rank_times:?} of {duration_ns}");
+        assert_eq!(report["budget"]["operations_ns"].as_u64(), Some(rank_times.iter().sum()));
     }
 }

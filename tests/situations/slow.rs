@@ -60,8 +60,8 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
     let truth_ns = time_ns(&script.ranks);
     let report = stats(&script.job, &script.ranks, &[]);
     assert_eq!(report["budget"]["operations_ns"], truth_ns);
-    let of_classes = report["operations"].as_array().expect("operations").iter();
-    assert_eq!(of_classes.map(|class| class["budget"]["operations_ns"].as_u64()).sum::<Option<u64>>(), Some(truth_ns));
+    let classes = report["operations"].as_array().expect("operations").iter();
+    assert_eq!(classes.map(|class| class["budget"]["operations_ns"].as_u64()).sum::<Option<u64>>(), Some(truth_ns));
     let filtered = stats(&script.job, &script.ranks, &["--function", "AllReduce"]);
     let is_reduce = |operation: &&Operation| operation.function == "ncclAllReduce";
     let reduces = script.ranks.iter().map(|operations| operations.iter().filter(is_reduce).cloned().collect());

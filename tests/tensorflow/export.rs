@@ -44,14 +44,14 @@ fn same(python: &Path, scratch: &Scratch, ranks: &[&str]) {
 
     // One of the ranks.
     let (file, _) = export(scratch, &["--rank", "0"], "one.xplane.pb");
-    let (_, of_rank) = shown(python, &file);
+    let (_, by_rank) = shown(python, &file);
     let is_member = |name: &&String| name.contains(" rank ");
-    let members: Vec<&String> = of_rank.keys().filter(is_member).collect();
+    let members: Vec<&String> = by_rank.keys().filter(is_member).collect();
     let is_of_rank = |name: &&String| name.contains(" rank 0/") || name.ends_with(" rank 0");
     assert!(!members.is_empty() && members.iter().all(is_of_rank), "{members:?}");
     // Both processes have a line of this name.
     let is_shared = |name: &str| name == "NVTX app";
-    assert!(of_rank.iter().all(|(line, seen)| is_shared(line) || expected[line] == *seen), "{of_rank:?}");
+    assert!(by_rank.iter().all(|(line, seen)| is_shared(line) || expected[line] == *seen), "{by_rank:?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Baseline {
     }
 
     pub fn from_report(report: &Report) -> Self {
-        let of_class = |class: &OperationClass| {
+        let bandwidth_of_class = |class: &OperationClass| {
             Some(MeasuredBandwidth {
                 collective: collective(class)?,
                 place: RankPlacement::Shape(shape(report, class)?),
@@ -45,7 +45,7 @@ impl Baseline {
                 transfer: class.transfer_busbw.map(|quantiles| quantiles.median),
             })
         };
-        Self { measured: report.operations.iter().filter_map(of_class).collect() }
+        Self { measured: report.operations.iter().filter_map(bandwidth_of_class).collect() }
     }
 
     /// Sets the baseline of each class of a report. `name` is what the verdict calls the baseline.

@@ -96,7 +96,7 @@ fn a_stall_has_its_reason() {
 
 /// Four ranks whose operations begin and end at these times.
 fn operations(collectives: &[([u64; 4], u64)]) -> Vec<Vec<Operation>> {
-    let of_rank = |rank: usize| {
+    let operations_of_rank = |rank: usize| {
         let made = (0..).zip(collectives).map(|(sequence, (starts, stop_ns))| Operation {
             communicator: 0,
             function: "ncclAllReduce",
@@ -109,7 +109,7 @@ fn operations(collectives: &[([u64; 4], u64)]) -> Vec<Vec<Operation>> {
         });
         made.collect()
     };
-    (0..4).map(of_rank).collect()
+    (0..4).map(operations_of_rank).collect()
 }
 
 /// The parts of a path: kind, rank, time.

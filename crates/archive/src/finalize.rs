@@ -449,11 +449,11 @@ pub(crate) fn level_of_all(
     };
     let fixed = || written().filter(|(_, _, has_journal)| !has_journal);
     let Some(requested) = requested else {
-        let of_most = most_common(fixed().map(|(_, level, _)| level));
-        let of_first = || parts.first().map(|part| read_process(part).0.level);
-        return Ok(of_most
+        let common_level = most_common(fixed().map(|(_, level, _)| level));
+        let first_level = || parts.first().map(|part| read_process(part).0.level);
+        return Ok(common_level
             .or_else(|| written().map(|(_, level, _)| level).next())
-            .or_else(of_first)
+            .or_else(first_level)
             .unwrap_or_default());
     };
     let mut stuck = fixed().filter(|(_, written, _)| *written != requested);

@@ -124,12 +124,12 @@ fn free_memory_bytes() -> u64 {
     });
     let number =
         |file: &str| -> Option<u64> { fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?.trim().parse().ok() };
-    let of_group = number("memory.max").map(|most| {
+    let group_limit = number("memory.max").map(|most| {
         let used = number("memory.current").unwrap_or(0);
         most.saturating_sub(used)
     });
     let free = free.map_or(0, |kibibytes| kibibytes.saturating_mul(1024));
-    of_group.map_or(free, |of_group| of_group.min(free))
+    group_limit.map_or(free, |limit| limit.min(free))
 }
 
 /// What one process dumped for one of its communicators.
@@ -175,13 +175,13 @@ impl Dumps {
         for ((key, _), pair) in pairs {
             dumps.add(key, &pair);
         }
-        let mut of_user: BTreeSet<[&str; 2]> = BTreeSet::new();
+        let mut user_dumps: BTreeSet<[&str; 2]> = BTreeSet::new();
         let mut began_ns = u64::MAX;
         for info in processes {
-            of_user.insert([&info.system_dump, &info.graphs_dump]);
+            user_dumps.insert([&info.system_dump, &info.graphs_dump]);
             began_ns = began_ns.min(info.session_start_realtime_ns);
         }
-        for paths in of_user {
+        for paths in user_dumps {
             let [system, graphs] = paths.map(Path::new);
             let pair = [(Dump::System, system), (Dump::Graphs, graphs)].map(|dump| dumps.dump_of_user(dump, began_ns));
             dumps.add(0, &pair);

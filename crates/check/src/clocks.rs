@@ -167,10 +167,10 @@ pub(crate) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings)
     for process in &processes {
         boots.entry(&process.boot).or_default().push(process);
     }
-    for of_boot in boots.values() {
-        shared(of_boot, clocks, findings);
-        let wall_clock = wall_clock(of_boot);
-        for process in of_boot {
+    for boot_processes in boots.values() {
+        shared(boot_processes, clocks, findings);
+        let wall_clock = wall_clock(boot_processes);
+        for process in boot_processes {
             if let Some(clock) = clocks.get(&process.group) {
                 for wrong in process.wrong(clock, &wall_clock) {
                     findings.general(Rule::ClockStatement, format!("{}: {wrong}", process.name));
@@ -205,15 +205,15 @@ fn processes(trace: &Trace) -> Vec<Process<'_>> {
 }
 
 /// How far a boot's wall clock is ahead of CLOCK_MONOTONIC, by the first readings. Empty if unknown.
-fn wall_clock(of_boot: &[&Process<'_>]) -> Vec<i128> {
-    let read: Option<Vec<(u64, i128)>> = of_boot.iter().map(|process| process.read).collect();
+fn wall_clock(boot_processes: &[&Process<'_>]) -> Vec<i128> {
+    let read: Option<Vec<(u64, i128)>> = boot_processes.iter().map(|process| process.read).collect();
     let read = read.unwrap_or_default();
     let first = read.iter().map(|(monotonic, _)| *monotonic).min();
     read.iter().filter(|(monotonic, _)| Some(*monotonic) == first).map(|(_, ahead)| *ahead).collect()
 }
 
-fn shared(of_boot: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings) {
-    let mut with_clock = of_boot.iter().filter_map(|process| Some((process.name, clocks.get(&process.group)?)));
+fn shared(boot_processes: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings) {
+    let mut with_clock = boot_processes.iter().filter_map(|process| Some((process.name, clocks.get(&process.group)?)));
     let Some((first, expected)) = with_clock.next() else {
         return;
     };
@@ -296,9 +296,9 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
     let statements = &trace.statements;
     let mut hosts: Vec<&Statement<'_>> = Vec::new();
     let mut uncertainty_ns = 0;
-    for of_boot in boots.values() {
+    for boot_processes in boots.values() {
         let mut first: Option<&Process<'_>> = None;
-        for other in of_boot.iter().filter(|process| process.statement.relation.is_some()) {
+        for other in boot_processes.iter().filter(|process| process.statement.relation.is_some()) {
             uncertainty_ns = uncertainty_ns.max(other.statement.uncertainty_ns.unwrap_or(0));
             let first = first.get_or_insert(other);
             // Each process has the uncertainty of its own ticks.

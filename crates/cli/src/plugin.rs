@@ -10,8 +10,8 @@ const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"
 
 /// Directories where installations put libraries, relative to the tool's directory. Debian has one for each processor.
 fn places() -> [String; 4] {
-    let of_debian = format!("../lib/{}-linux-gnu", env::consts::ARCH);
-    [".".to_owned(), "../lib".to_owned(), "../lib64".to_owned(), of_debian]
+    let debian_path = format!("../lib/{}-linux-gnu", env::consts::ARCH);
+    [".".to_owned(), "../lib".to_owned(), "../lib64".to_owned(), debian_path]
 }
 
 /// Where the wheel has the plugin, in a folder of Python packages.
@@ -32,8 +32,8 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
 fn find_beside(directory: &Path) -> Result<PathBuf> {
     let candidates: Vec<PathBuf> =
         places().iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
-    let of_wheel = python_packages(&directory.join("..")).into_iter().map(|packages| packages.join(IN_PACKAGES));
-    let mut everywhere = candidates.iter().cloned().chain(of_wheel);
+    let wheel_paths = python_packages(&directory.join("..")).into_iter().map(|packages| packages.join(IN_PACKAGES));
+    let mut everywhere = candidates.iter().cloned().chain(wheel_paths);
     everywhere.find_map(|candidate| existing(&candidate)).ok_or_else(|| {
         let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         anyhow!(

@@ -211,8 +211,8 @@ impl SampleClock {
                 quality.largest_step_ns = quality.largest_step_ns.max(step);
             }
         }
-        for of_three in samples.windows(3) {
-            if let &[before, at, after] = of_three
+        for window in samples.windows(3) {
+            if let &[before, at, after] = window
                 && pace.step(before, at).is_none()
                 && pace.step(at, after).is_none()
             {
@@ -336,8 +336,8 @@ impl SampleClocks {
     pub fn from_samples(all: impl Iterator<Item = (u64, ClockSample)>) -> Self {
         let mut samples: BTreeMap<(GpuClockSample, u32), Vec<Sample>> = BTreeMap::new();
         for (host_ns, sample) in all {
-            let of_clock = samples.entry((sample.clock, sample.ordinal)).or_default();
-            of_clock.push(Sample { host_ns, gpu_ns: sample.gpu_ns, uncertainty_ns: sample.uncertainty_ticks });
+            let clock_samples = samples.entry((sample.clock, sample.ordinal)).or_default();
+            clock_samples.push(Sample { host_ns, gpu_ns: sample.gpu_ns, uncertainty_ns: sample.uncertainty_ticks });
         }
         let clocks = samples.into_iter();
         let clocks = clocks.map(|(clock, samples)| (clock, SampleClock::from_samples(samples)));

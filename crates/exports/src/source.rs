@@ -195,7 +195,7 @@ impl<'a> Selection<'a> {
     fn ids_of_functions(&self) -> Result<Vec<u64>> {
         let trace = self.source.trace;
         let (source, all) = (self.source, self);
-        let of_operations =
+        let operation_ids =
             source.each_location(&self.locations_of_kinds(&[LocationKind::Communicator]), |location| {
                 let mut ids = Vec::new();
                 all.slices(location, |slice| {
@@ -206,8 +206,8 @@ impl<'a> Selection<'a> {
                 })?;
                 Ok(ids)
             })?;
-        let ids: BTreeSet<u64> = of_operations.into_iter().flatten().collect();
-        let of_transfers = source.each_location(&self.locations_of_kinds(&[LocationKind::Connection]), |location| {
+        let ids: BTreeSet<u64> = operation_ids.into_iter().flatten().collect();
+        let transfer_ids = source.each_location(&self.locations_of_kinds(&[LocationKind::Connection]), |location| {
             let mut found = Vec::new();
             all.slices(location, |slice| {
                 let fields = trace.fields_of(&slice.attributes);
@@ -217,7 +217,7 @@ impl<'a> Selection<'a> {
             })?;
             Ok(found)
         })?;
-        let mut ids: Vec<u64> = ids.into_iter().chain(of_transfers.into_iter().flatten()).collect();
+        let mut ids: Vec<u64> = ids.into_iter().chain(transfer_ids.into_iter().flatten()).collect();
         ids.sort_unstable();
         ids.dedup();
         Ok(ids)
@@ -386,7 +386,7 @@ impl<'a> Source<'a> {
         let trace = self.trace;
         let mut locations = self.locations();
         locations.retain(|location| trace.location_kind(*location) == Some(kind));
-        let of_locations = self.each_location(&locations, |location| {
+        let location_rows = self.each_location(&locations, |location| {
             let mut found = Vec::new();
             trace.slices(location, |slice| {
                 found.extend(of(trace.fields_of(&slice.attributes)));
@@ -394,7 +394,7 @@ impl<'a> Source<'a> {
             })?;
             Ok(found)
         })?;
-        Ok(of_locations.into_iter().flatten().collect())
+        Ok(location_rows.into_iter().flatten().collect())
     }
 
     pub fn length_ns(&self) -> u64 {

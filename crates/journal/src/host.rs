@@ -340,9 +340,9 @@ mod tests {
         assert_eq!(ours.life(), ProcessStatus::Running);
         let earlier = ProcessKey { start_ticks: ours.start_ticks - 1, ..ours.clone() };
         assert_eq!(earlier.life(), ProcessStatus::Gone, "its id was used again");
-        let of_another_boot = ProcessKey { boot_id: "another".to_owned(), ..ours.clone() };
-        let of_a_container = ProcessKey { pid_namespace: "pid:[1]".to_owned(), ..ours };
-        for elsewhere in [of_another_boot, of_a_container] {
+        let another_boot = ProcessKey { boot_id: "another".to_owned(), ..ours.clone() };
+        let container = ProcessKey { pid_namespace: "pid:[1]".to_owned(), ..ours };
+        for elsewhere in [another_boot, container] {
             assert_eq!(elsewhere.life(), ProcessStatus::Unknown);
         }
         assert_eq!(life_here(u32::MAX, None), ProcessStatus::Gone);

@@ -202,12 +202,12 @@ impl PairSum {
         let PairWindow { all, least, bytes, intervals, busy_ns } = std::mem::take(&mut self.window);
         let mut least: Vec<(u64, u64)> = least.into_iter().collect();
         least.sort_unstable();
-        let mut of_least = Regression::default();
+        let mut least_fit = Regression::default();
         for (bytes, ns) in least {
-            of_least.add(bytes, ns);
+            least_fit.add(bytes, ns);
         }
         let busy_s = seconds(busy_ns + length(&union(intervals)));
-        (all.fit().map(Fit::from), of_least.fit().map(Fit::from), (busy_s > 0.0).then(|| real(bytes) / busy_s))
+        (all.fit().map(Fit::from), least_fit.fit().map(Fit::from), (busy_s > 0.0).then(|| real(bytes) / busy_s))
     }
 }
 

@@ -80,8 +80,8 @@ pub(crate) fn by_anchors(inputs: &mut Inputs) -> Result<()> {
         let ours = &inputs.nccls[pair.nccl.archive].processes[pair.nccl.process];
         let curve = local_curve(scorep, ours)?;
         let correction = scorep.correction(&scorep.processes[pair.scorep.process])?;
-        let of_process = inputs.locals[pair.nccl.archive].get_mut(&Some(ours.group));
-        for local in of_process.into_iter().flat_map(|all| all.values_mut()) {
+        let process_locals = inputs.locals[pair.nccl.archive].get_mut(&Some(ours.group));
+        for local in process_locals.into_iter().flat_map(|all| all.values_mut()) {
             let Some(covered) = local.covered() else {
                 continue;
             };

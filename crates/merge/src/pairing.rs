@@ -240,14 +240,14 @@ fn apply_map(
     if map.is_empty() {
         return Ok(());
     }
-    let of_nccl = Index::new(ours.iter().map(|(_, process)| (&*process.host, process.process_id, process.rank)));
+    let nccl_index = Index::new(ours.iter().map(|(_, process)| (&*process.host, process.process_id, process.rank)));
     for Mapping { nccl, scorep } in map {
         let one = match *index.named(scorep) {
             [] => bail!("--map: there is no {scorep} in Score-P's trace"),
             [one] => theirs[one].0,
             _ => bail!("--map: several processes are {scorep} of a trace of Score-P's; name them by HOST:PROCESS_ID"),
         };
-        let meant = of_nccl.named(nccl);
+        let meant = nccl_index.named(nccl);
         if meant.is_empty() {
             bail!("--map: there is no {nccl} in NCCL's archive");
         }

@@ -488,7 +488,7 @@ impl<'a> Host<'a> {
         let records = scorep.records(process.master)?;
         let local = scorep.archive.local_definitions(process.master).context("cannot read local definitions")?;
         let regions = local.mapping_tables.get(&MappingType::Region);
-        let of_mpi: BTreeSet<RegionRef> = scorep
+        let mpi_regions: BTreeSet<RegionRef> = scorep
             .definitions
             .regions
             .iter()
@@ -499,7 +499,7 @@ impl<'a> Host<'a> {
             let global = regions.and_then(|table| table.pairs.get(&region.get().into())).copied();
             // A number that does not fit is not a region.
             let global = global.map_or(region.get(), |global| u32::try_from(global).unwrap_or(u32::MAX));
-            of_mpi.contains(&RegionRef::new(global))
+            mpi_regions.contains(&RegionRef::new(global))
         };
         let mut open: Vec<bool> = Vec::new();
         let mut collectives = 0;
@@ -565,8 +565,8 @@ mod tests {
     fn overlapping_and_crossing_operations_are_left_out() {
         let overlapping = vec![collective(0, 10, 0, 0), collective(5, 30, 1, 0), collective(30, 50, 0, 1)];
         let apart = vec![collective(0, 10, 0, 0), collective(15, 30, 1, 0), collective(40, 50, 0, 1)];
-        let of_second = BTreeSet::from([OperationId::Collective { communicator: 1, number: 0 }]);
-        assert_eq!(left_out(&[apart.clone(), overlapping]), of_second);
+        let second_operations = BTreeSet::from([OperationId::Collective { communicator: 1, number: 0 }]);
+        assert_eq!(left_out(&[apart.clone(), overlapping]), second_operations);
         // The second rank begins with the other communicator.
         let crossing = vec![collective(15, 20, 0, 0), collective(1, 2, 1, 0), collective(40, 50, 0, 1)];
         assert_eq!(left_out(&[apart, crossing]).len(), 1);

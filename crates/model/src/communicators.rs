@@ -100,8 +100,8 @@ impl Sets {
         if let Some(comms) = self.comms.get_mut(index(first)) {
             comms.extend(moving);
         }
-        if let Some(of_set) = self.ordinals.get_mut(index(first)) {
-            *of_set = ordinal;
+        if let Some(set_ordinal) = self.ordinals.get_mut(index(first)) {
+            *set_ordinal = ordinal;
         }
         if let Some(next) = self.next.get_mut(index(other)) {
             *next = first;
@@ -433,7 +433,7 @@ impl Devices {
                 _ => {}
             }
         }
-        let mut of_cupti: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        let mut by_cupti: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for at in &tables.gpu {
             let (device, is_ordinal) = match at.record {
                 GpuRecord::LaunchTime(time) => (time.ordinal, true),
@@ -443,11 +443,11 @@ impl Devices {
             };
             let context = tables.head_of(at.id).and_then(Head::context_at);
             if !is_ordinal && let Some(ordinal) = context.and_then(|at| devices.device_of_context(at)) {
-                of_cupti.entry(device).or_default().insert(ordinal);
+                by_cupti.entry(device).or_default().insert(ordinal);
             }
             devices.put(context, device);
         }
-        devices.renumber(tables, &of_cupti);
+        devices.renumber(tables, &by_cupti);
         for at in &tables.gpu {
             let device = match at.record {
                 GpuRecord::Kernel(kernel) => kernel.device,
@@ -461,11 +461,11 @@ impl Devices {
 
     /// Maps CUPTI's devices to the ordinals that communicators use. Unless the mapping is one to one, the devices that
     /// work ran on take precedence.
-    fn renumber(&mut self, tables: &Tables, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
+    fn renumber(&mut self, tables: &Tables, by_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut ordinals: BTreeSet<u32> = BTreeSet::new();
-        let mut numbers = of_cupti.values();
+        let mut numbers = by_cupti.values();
         if numbers.all(|of| of.len() == 1 && of.iter().all(|&ordinal| ordinals.insert(ordinal))) {
-            for (&device, of) in of_cupti {
+            for (&device, of) in by_cupti {
                 self.renumbered.extend(of.iter().map(|&ordinal| (device, ordinal)));
             }
             return;
@@ -478,17 +478,17 @@ impl Devices {
                 _ => continue,
             };
             let context = tables.head_of(at.id).and_then(Head::context_at);
-            let of_context = context.and_then(|at| self.of_context.get_mut(index(at)));
-            if let Some(of_context) = of_context {
-                *of_context = Some(device);
+            let context_device = context.and_then(|at| self.of_context.get_mut(index(at)));
+            if let Some(context_device) = context_device {
+                *context_device = Some(device);
             }
         }
     }
 
     fn put(&mut self, context: Option<u32>, ordinal: u32) {
-        let of_context = context.and_then(|at| self.of_context.get_mut(index(at)));
-        if let Some(of_context) = of_context {
-            of_context.get_or_insert(ordinal);
+        let context_device = context.and_then(|at| self.of_context.get_mut(index(at)));
+        if let Some(context_device) = context_device {
+            context_device.get_or_insert(ordinal);
         }
     }
 

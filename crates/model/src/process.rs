@@ -68,9 +68,9 @@ impl Links {
         let gpu = GpuWork::new(tables, symbols, &operations, &replays);
         let derived = DerivedCollectives::new(tables, symbols, &operations);
         let called = operations.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
-        let of_calls =
+        let first_calls =
             derived.calls.iter().filter_map(|call| Some((*call.calls.first()?, call.pattern.collective().name())));
-        let ranges = RangeLinks::new(tables, symbols, called, of_calls);
+        let ranges = RangeLinks::new(tables, symbols, called, first_calls);
         Self { operations, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
     }
 
@@ -258,11 +258,11 @@ fn earliest_start(tables: &Tables, links: &Links, at: u32) -> Option<u64> {
 /// The GPU clocks of a process, by index of the context. Times must already be nanoseconds.
 pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
     let bounds = collect(tables, links);
-    let mut of_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
-    for (member, of_rank) in comms.members.iter().zip(&bounds) {
-        of_gpu.entry(member.gpu).or_default().add(of_rank);
+    let mut by_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
+    for (member, rank_bounds) in comms.members.iter().zip(&bounds) {
+        by_gpu.entry(member.gpu).or_default().add(rank_bounds);
     }
-    let pooled: BTreeMap<u32, GpuClock> = of_gpu.iter().map(|(&gpu, bounds)| (gpu, bounds.clock())).gather();
+    let pooled: BTreeMap<u32, GpuClock> = by_gpu.iter().map(|(&gpu, bounds)| (gpu, bounds.clock())).gather();
     let of_rank = comms.members.iter().zip(&bounds).map(|(member, own)| {
         let pooled = pooled.get(&member.gpu).cloned().unwrap_or_default();
         match pooled.quality.calibration {

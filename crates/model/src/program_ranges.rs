@@ -202,7 +202,7 @@ impl ReportedCalls {
 
 /// `ncclGroupStart` is reported where the `ncclGroupEnd` is that belongs to it.
 fn group_starts(tables: &Tables, symbols: &Symbols, roles: &mut [RangeRole], threads: &[u32]) {
-    let mut of_groups: Vec<(u32, u64, usize, bool)> = Vec::new();
+    let mut group_ranges: Vec<(u32, u64, usize, bool)> = Vec::new();
     for (at, (range, role)) in tables.ranges.all.iter().zip(&*roles).enumerate() {
         let is_end = match symbols.text(range.range.name) {
             "ncclGroupStart" => false,
@@ -211,19 +211,19 @@ fn group_starts(tables: &Tables, symbols: &Symbols, roles: &mut [RangeRole], thr
         };
         if *role != RangeRole::User {
             let thread = threads.get(index(range.thread)).copied().unwrap_or(range.thread);
-            of_groups.push((thread, range.start, at, is_end));
+            group_ranges.push((thread, range.start, at, is_end));
         }
     }
-    nccl_events::sort::sort(&mut of_groups);
+    nccl_events::sort::sort(&mut group_ranges);
     let mut open = Vec::new();
-    for (thread, _, at, is_end) in of_groups {
+    for (thread, _, at, is_end) in group_ranges {
         if !is_end {
             open.push((thread, at));
         } else if let Some((_, start)) = open.pop_if(|(of, _)| *of == thread)
-            && let Some(of_end) = roles.get(at).copied()
+            && let Some(end_role) = roles.get(at).copied()
             && let Some(role) = roles.get_mut(start)
         {
-            *role = of_end;
+            *role = end_role;
         }
     }
 }

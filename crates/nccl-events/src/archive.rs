@@ -184,11 +184,12 @@ pub struct RankIdentity {
 /// there is one, and each rank's number: its rank in that communicator, otherwise the launcher's rank if the process
 /// has no other rank.
 pub fn number(ranks: &[RankIdentity]) -> (Option<u32>, Vec<Option<u32>>) {
-    let mut of_process: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut ranks_by_process: BTreeMap<usize, usize> = BTreeMap::new();
     for rank in ranks {
-        *of_process.entry(rank.process).or_default() += 1;
+        *ranks_by_process.entry(rank.process).or_default() += 1;
     }
-    let launcher_rank = |rank: &RankIdentity| rank.launcher_rank.filter(|_| of_process.get(&rank.process) == Some(&1));
+    let launcher_rank =
+        |rank: &RankIdentity| rank.launcher_rank.filter(|_| ranks_by_process.get(&rank.process) == Some(&1));
     let first = ranks.first().map(|rank| &rank.members);
     let has_all = |comm: &u32| ranks.iter().all(|rank| rank.members.contains_key(comm));
     let all = first.into_iter().flat_map(BTreeMap::keys).copied().filter(has_all);

@@ -186,10 +186,10 @@ impl Definitions {
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
-        let of_work = links.gpu.texts();
-        texts.extend(of_work.iter().map(String::as_str));
-        let of_ranges = links.ranges.texts(tables);
-        texts.extend(of_ranges.iter().map(String::as_str));
+        let work_texts = links.gpu.texts();
+        texts.extend(work_texts.iter().map(String::as_str));
+        let range_texts = links.ranges.texts(tables);
+        texts.extend(range_texts.iter().map(String::as_str));
         texts.extend(links.ranges.paths.texts.iter().map(String::as_str));
         let mut definitions = Self::default();
         for text in texts {

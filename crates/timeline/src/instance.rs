@@ -116,8 +116,8 @@ impl Regions {
         self.of_kinds.get(kind as usize).copied().flatten().unwrap_or_else(|| {
             let unknown = RegionKey::fixed(RegionClass::Network, "unknown");
             let number = self.number(kind.region().unwrap_or(unknown));
-            if let Some(of_kind) = self.of_kinds.get_mut(kind as usize) {
-                *of_kind = Some(number);
+            if let Some(kind_region) = self.of_kinds.get_mut(kind as usize) {
+                *kind_region = Some(number);
             }
             number
         })

@@ -28,10 +28,10 @@ pub(crate) fn read(input: &[u8]) {
     let headers = 8 * HEADER_WORDS as u64 * u64::from(!segments.is_empty());
     assert!(RECORD_BYTES * outcome.records + headers <= written.max(headers), "{} of {written}", outcome.records);
     for slot in 0..4 {
-        let of_slot = |records: &[Record]| -> Vec<(u64, u64)> {
+        let slot_records = |records: &[Record]| -> Vec<(u64, u64)> {
             records.iter().filter(|record| record.slot == slot).map(|record| (record.ticks, record.id)).collect()
         };
-        assert_eq!(of_slot(&in_order), of_slot(&slot_by_slot), "records of slot {slot}");
+        assert_eq!(slot_records(&in_order), slot_records(&slot_by_slot), "records of slot {slot}");
     }
     for problem in &outcome.problems {
         assert!(problem.path.starts_with(scratch.path()), "{problem:?}");

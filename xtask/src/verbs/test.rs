@@ -57,9 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     // Most tests wait for the processes that they start: two programs of as many threads as there are cores finish
     // sooner than one after the other.
-    let of_workers =
+    let worker_results =
         std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| programs.run_all())).map(|handle| handle.join()));
-    for worker in of_workers {
+    for worker in worker_results {
         worker.map_err(|_| anyhow!("a worker panicked"))??;
     }
     let failed = programs.failed.into_inner();

@@ -100,8 +100,8 @@ impl Test<'_> {
     /// The number of ranks of each host, in the group of the first rank.
     fn hosts(&self) -> Vec<u32> {
         let group = self.ranks.keys().next().map_or(0, |(group, _)| *group);
-        let of_group = self.ranks.iter().filter(|((of, _), _)| *of == group);
-        counted(of_group.map(|(_, host)| (*host, 1)))
+        let group_ranks = self.ranks.iter().filter(|((of, _), _)| *of == group);
+        counted(group_ranks.map(|(_, host)| (*host, 1)))
     }
 }
 
@@ -182,8 +182,8 @@ fn json(text: &str) -> Result<Vec<MeasuredBandwidth>, String> {
         };
         let Config { nthreads, ngpus, devices } = document.config;
         let group = devices.first().map_or(0, |device| device.group);
-        let of_group = devices.iter().filter(|device| device.group == group);
-        let hosts = counted(of_group.map(|device| (device.hostname.as_str(), nthreads.saturating_mul(ngpus))));
+        let group_devices = devices.iter().filter(|device| device.group == group);
+        let hosts = counted(group_devices.map(|device| (device.hostname.as_str(), nthreads.saturating_mul(ngpus))));
         for row in document.results {
             let times = row.out_of_place.or(row.in_place);
             right(times.as_ref().and_then(|times| times.nwrong)).map_err(|why| format!("size {}: {why}", row.size))?;

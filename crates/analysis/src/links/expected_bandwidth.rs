@@ -119,18 +119,18 @@ fn models(trace: &Trace, tables: &Tables, map: &StatedTopology) -> Models {
             *sizes.entry(trace.host(trace.group(member.location))).or_default() += 1;
         }
         let shape = Shape { ranks: index_u32(size), hosts: index_u32(sizes.len()), capability };
-        let of_hosts = map.graphs.range((communicator, 0)..=(communicator, u32::MAX));
+        let host_graphs = map.graphs.range((communicator, 0)..=(communicator, u32::MAX));
         // If GPUs of a host cannot reach each other, NCCL treats each one as a host, and this model does not apply.
         let is_whole = |host: u32, graph: &Graph| {
             let mut on_host =
                 sizes.iter().filter(|(node, _)| node.and_then(|node| map.nodes.get(&node)) == Some(&host));
             graph.kind == GraphKind::Nvls || on_host.any(|(_, size)| *size == graph.ranks().len())
         };
-        if !of_hosts.clone().all(|((_, host), graphs)| graphs.iter().all(|graph| is_whole(*host, graph))) {
+        if !host_graphs.clone().all(|((_, host), graphs)| graphs.iter().all(|graph| is_whole(*host, graph))) {
             continue;
         }
         let mut lanes: BTreeMap<GraphKind, GraphBandwidth> = BTreeMap::new();
-        for graph in of_hosts.flat_map(|(_, graphs)| graphs) {
+        for graph in host_graphs.flat_map(|(_, graphs)| graphs) {
             let own = GraphBandwidth::from_graph(graph);
             lanes.entry(graph.kind).and_modify(|least| *least = least.least(own)).or_insert(own);
         }
@@ -392,13 +392,13 @@ impl StatedTopology {
         let known: BTreeSet<u32> = self.graphs.keys().map(|(communicator, _)| *communicator).gather();
         let with_graphs = index_u32(known.len());
         let largest = known.into_iter().rev().max_by_key(|number| size(*number)).unwrap_or(NONE);
-        let of_largest = self.graphs.iter().filter(|((communicator, _), _)| *communicator == largest);
+        let largest_graphs = self.graphs.iter().filter(|((communicator, _), _)| *communicator == largest);
         let members = communicators.get(index(largest)).map_or(&[][..], |comm| &comm.members);
         let mut graphs = Vec::new();
-        for ((communicator, host), of_host) in of_largest.take(MOST_HOSTS) {
+        for ((communicator, host), host_graphs) in largest_graphs.take(MOST_HOSTS) {
             let way = |way: Option<topology::PathType>| way.map(|way| way.name().to_owned());
             let nic = |device: Option<u64>| device.and_then(|device| self.nic(*host, device));
-            graphs.extend(of_host.iter().map(|graph| {
+            graphs.extend(host_graphs.iter().map(|graph| {
                 GraphOf {
                     communicator: *communicator,
                     host: *host,

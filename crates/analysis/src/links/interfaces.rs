@@ -155,13 +155,13 @@ pub(crate) fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedT
             false => (tables.members.job_rank(communicator, *peer), member.rank),
         };
         let side = usize::from(!is_send);
-        let (pair, of_channel) = ((communicator, from, to), (communicator, None, *channel));
+        let (pair, channel_key) = ((communicator, from, to), (communicator, None, *channel));
         pairs.entry(pair).or_default()[side].insert(wire.nic);
-        channels.entry(of_channel).or_default()[side].insert(wire.nic);
+        channels.entry(channel_key).or_default()[side].insert(wire.nic);
         if *is_send && !wire.path.is_empty() {
             paths.entry(pair).or_default().insert(&wire.path);
             // The key of a channel has no sender, so it never equals the key of a pair.
-            paths.entry(of_channel).or_default().insert(&wire.path);
+            paths.entry(channel_key).or_default().insert(&wire.path);
         }
     }
     for link in links {

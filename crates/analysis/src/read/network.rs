@@ -123,7 +123,7 @@ impl Tables {
         let mut network = new();
         for processes in processes.chunks(rayon::current_num_threads().max(1)) {
             let read = try_in_parallel(processes, |locations| reading.network(self, locations, &ids, new()));
-            read?.into_iter().for_each(|of_process| network.append(of_process));
+            read?.into_iter().for_each(|process_network| network.append(process_network));
         }
         progress.end();
         Ok(network)

@@ -55,13 +55,13 @@ impl Tables {
         reading.each(
             &ranks,
             |reading, at| Ok((at, reading.operations(at)?)),
-            |(location, of_location)| {
+            |(location, location_operations)| {
                 let from = small(operations.len());
-                operations.append(of_location);
+                operations.append(location_operations);
                 rows.insert(location, from..small(operations.len()));
             },
         )?;
-        reading.each(&streams, Reading::kernels, |of_stream| kernels.append(of_stream))?;
+        reading.each(&streams, Reading::kernels, |stream_kernels| kernels.append(stream_kernels))?;
         progress.end();
         (tables.operations, tables.kernels, tables.rows) = (operations, kernels, rows);
         Ok(tables)
@@ -91,11 +91,11 @@ impl Tables {
         reading.each(
             &threads,
             |reading, at| reading.thread(at, &wants),
-            |of_thread| {
-                calls.append(of_thread.calls);
-                launches.append(of_thread.launches);
-                ranges.append(of_thread.ranges);
-                enqueued.extend(of_thread.enqueued);
+            |thread_rows| {
+                calls.append(thread_rows.calls);
+                launches.append(thread_rows.launches);
+                ranges.append(thread_rows.ranges);
+                enqueued.extend(thread_rows.enqueued);
             },
         )?;
         progress.end();
@@ -383,8 +383,8 @@ impl Members {
             let mut members = rank.members.iter().filter_map(|row| self.all.get(large(*row)));
             members.all(|member| member.communicator != communicator)
         };
-        let of_group = self.by_group.get(&group).into_iter().flatten();
-        let job_rank = of_group.copied().find(|at| is_free(&self.job_ranks[*at])).unwrap_or_else(|| {
+        let group_members = self.by_group.get(&group).into_iter().flatten();
+        let job_rank = group_members.copied().find(|at| is_free(&self.job_ranks[*at])).unwrap_or_else(|| {
             let process = trace.process(group);
             let next = small(boots.len());
             let boot = *boots.entry(trace.boot(process)).or_insert(next);

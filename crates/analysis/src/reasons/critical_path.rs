@@ -78,9 +78,9 @@ pub(crate) fn read_host_times(
     let classes: BTreeMap<RegionRef, RegionClass> = classes.gather();
     let read = try_in_parallel(threads, |thread| read_thread(trace, &classes, thread, &calls, &events));
     let mut found = HostEvents::default();
-    for of_thread in read? {
-        found.calls.extend(of_thread.calls);
-        found.enqueued.extend(of_thread.enqueued);
+    for thread_events in read? {
+        found.calls.extend(thread_events.calls);
+        found.enqueued.extend(thread_events.enqueued);
     }
     Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).gather())
 }
@@ -137,7 +137,7 @@ impl HostEvents {
         let called_ns = called_ns.or(enqueued.map(|enqueueing| enqueueing.around_ns.unwrap_or(enqueueing.at_ns)));
         // Without a launch of the same group, the time of enqueueing is used: NCCL enqueues right after the launch.
         let launched_ns = enqueued.map(|enqueueing| match (enqueueing.launch, call) {
-            (Some((start_ns, group)), Some((_, of_call))) if group == *of_call => start_ns,
+            (Some((start_ns, group)), Some((_, call_group))) if group == *call_group => start_ns,
             _ => enqueueing.at_ns,
         });
         HostTimes { called_ns, launched_ns }

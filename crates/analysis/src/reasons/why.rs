@@ -129,7 +129,7 @@ impl LateOperations {
     pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {
         let usual = ShortestDelays::new(analysis, hosts, &self.others);
         let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
-        let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
+        let other_operations = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
         for (&LateRank { rank, only_at_times }, late) in &self.late {
             let own = own_operations(analysis, rank);
             let parts = |late: &LateOperation| DelayParts::new(analysis, &own, hosts, usual, late);
@@ -137,13 +137,16 @@ impl LateOperations {
             let windows = late.iter().filter_map(|late| {
                 let mut rows = analysis.counterparts(late.row).into_iter();
                 let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
-                Some((before_call(analysis, &own, hosts, late.row)?, before_call(analysis, &of_other, hosts, row)?))
+                Some((
+                    before_call(analysis, &own, hosts, late.row)?,
+                    before_call(analysis, &other_operations, hosts, row)?,
+                ))
             });
-            let (of_rank, of_other): (Vec<_>, Vec<_>) = windows.unzip();
+            let (rank_windows, other_windows): (Vec<_>, Vec<_>) = windows.unzip();
             if let (Some(Delay::Call), Some(other)) = (why.reason, other)
-                && !of_rank.is_empty()
+                && !rank_windows.is_empty()
             {
-                why.phase = analysis.tables.longer_during(trace, (rank, of_rank), (other, of_other));
+                why.phase = analysis.tables.longer_during(trace, (rank, rank_windows), (other, other_windows));
             }
             let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(rank) && cause.is_stall == only_at_times;
             if let Some(at) = analysis.report.causes.iter().position(is_it) {
@@ -204,12 +207,12 @@ impl LateOperation {
 /// The counterparts of the late operations on one punctual rank, the one that takes part most often. One rank limits
 /// how many threads must be read.
 fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<LateRank, Vec<LateOperation>>) -> Vec<u32> {
-    let mut of_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut by_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in late.values().flatten().flat_map(|late| analysis.counterparts(late.row)) {
-        of_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
+        by_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
     }
-    of_rank.retain(|rank, _| !late.keys().any(|late| late.rank == *rank));
-    of_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
+    by_rank.retain(|rank, _| !late.keys().any(|late| late.rank == *rank));
+    by_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
 impl ShortestDelays {

@@ -47,8 +47,8 @@ impl Inputs<'_> {
         let usual = self.usual(traffic);
         let nothing = InstanceTraffic::default();
         let anomalies = outliers.iter().map(|outlier| {
-            let of_instance = traffic.instances.get(&outlier.instance).unwrap_or(&nothing);
-            self.anomaly(outlier, of_instance, usual.get(&outlier.class))
+            let instance_traffic = traffic.instances.get(&outlier.instance).unwrap_or(&nothing);
+            self.anomaly(outlier, instance_traffic, usual.get(&outlier.class))
         });
         anomalies.collect()
     }
@@ -156,22 +156,22 @@ fn longest_ns(tables: &Tables, instances: &Instances, instance: &Instance) -> Op
 
 /// The instances that took far longer than others of their class, largest loss first; at most [`MOST`].
 pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes, waiting: &Waiting) -> Vec<Outlier> {
-    let mut of_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
+    let mut by_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
     for (number, instance) in (0..).zip(&instances.all).filter(|(_, instance)| !instance.is_warm_up) {
         let first = instances.operations(instance).first();
         let class = first.and_then(|row| classes.number(tables, *row));
         if let (Some(class), Some(longest_ns)) = (class, longest_ns(tables, instances, instance)) {
-            of_class.entry(class).or_default().push((number, real(longest_ns)));
+            by_class.entry(class).or_default().push((number, real(longest_ns)));
         }
     }
     let mut outliers = Vec::new();
-    for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
-        let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
+    for (class, samples) in by_class.into_iter().filter(|(_, samples)| samples.len() >= LEAST) {
+        let (median_ns, deviation) = center(&samples.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
         let usual = classes.all[large(class)].duration_ns.map_or(0.0, |quantiles| quantiles.median);
         let waiting_ns = |number: u32| real(waiting.instances[large(number)].waiting_ns);
-        let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting_ns(*number)).collect::<Vec<f64>>());
+        let usual_waiting = median(&mut samples.iter().map(|(number, _)| waiting_ns(*number)).collect::<Vec<f64>>());
         let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
-        for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
+        for (instance, longest_ns) in samples.into_iter().filter(|(_, ns)| *ns > limit_ns) {
             let rows = instances.rows(tables, &instances.all[large(instance)]);
             let lost = rows.map(|operation| (real(operation.duration_ns()) - usual).max(0.0));
             // Operations that share a kernel lose its time only once.

@@ -96,8 +96,9 @@ impl Inputs<'_> {
     fn loss_begins(&self, rank: usize, at_ns: u64) -> bool {
         let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
         let lost_ns = |is_before: bool| {
-            let of_side = operations.into_iter().flatten().filter(|operation| (operation.came_ns < at_ns) == is_before);
-            real(of_side.map(|operation| operation.ns).sum())
+            let side_operations =
+                operations.into_iter().flatten().filter(|operation| (operation.came_ns < at_ns) == is_before);
+            real(side_operations.map(|operation| operation.ns).sum())
         };
         let is_own = |instance: &&Instance| {
             let mut rows = self.instances.operations(instance).iter();
@@ -148,8 +149,8 @@ impl Inputs<'_> {
         let slow_pairs = outstanding(&by_pair, |pair| pair.0, 1);
         let slow_channels = outstanding(&by_channel, |channel| channel.0, 2);
         let pairs: Vec<RankPair> = by_pair.keys().copied().collect();
-        let (mut causes, of_nics) = self.slow_nics(&slow_pairs, &pairs);
-        for pair in slow_pairs.iter().filter(|pair| !of_nics.contains(pair)) {
+        let (mut causes, pairs_of_nics) = self.slow_nics(&slow_pairs, &pairs);
+        for pair in slow_pairs.iter().filter(|pair| !pairs_of_nics.contains(pair)) {
             causes.extend(self.pair(*pair).map(|link| self.slow_link(CauseKind::SlowPair, link)));
         }
         for (communicator, channel) in &slow_channels {
@@ -237,12 +238,12 @@ fn outstanding<K: Ord + Copy>(
     least_cells: usize,
 ) -> Vec<K> {
     let least = |cells: &[&LinkChannel]| cells.iter().map(|channel| channel.slowdown).fold(f64::INFINITY, f64::min);
-    let mut of_communicator: BTreeMap<u32, Vec<(K, f64, usize)>> = BTreeMap::new();
+    let mut by_communicator: BTreeMap<u32, Vec<(K, f64, usize)>> = BTreeMap::new();
     for (key, cells) in cells {
-        of_communicator.entry(communicator(key)).or_default().push((*key, least(cells), cells.len()));
+        by_communicator.entry(communicator(key)).or_default().push((*key, least(cells), cells.len()));
     }
     let mut found = Vec::new();
-    for keys in of_communicator.into_values().filter(|keys| keys.len() > LEAST_OTHERS) {
+    for keys in by_communicator.into_values().filter(|keys| keys.len() > LEAST_OTHERS) {
         let (middle, deviation) = center(&keys.iter().map(|(_, slowdown, _)| *slowdown).collect::<Vec<f64>>());
         let limit = (middle + 5.0 * deviation.max(USUAL_DEVIATION)).max(SLOW);
         let slow = keys.into_iter().filter(|(_, slowdown, cells)| *slowdown > limit && *cells >= least_cells);
@@ -370,10 +371,10 @@ impl Inputs<'_> {
                 sums.entry((anomaly.kind, anomaly.rank, anomaly.link)).or_default().push(anomaly);
             }
         }
-        let causes = sums.into_iter().map(|((kind, rank, link), of_cause)| {
-            let lost_ns = of_cause.iter().map(|anomaly| anomaly.lost_ns).sum();
-            let instances = of_cause.len() as u64;
-            let first_ns = of_cause.iter().map(|anomaly| anomaly.start_ns).min().unwrap_or(0);
+        let causes = sums.into_iter().map(|((kind, rank, link), cause_anomalies)| {
+            let lost_ns = cause_anomalies.iter().map(|anomaly| anomaly.lost_ns).sum();
+            let instances = cause_anomalies.len() as u64;
+            let first_ns = cause_anomalies.iter().map(|anomaly| anomaly.start_ns).min().unwrap_or(0);
             let share = self.share(lost_ns);
             let name = |rank: Option<u32>| {
                 rank.and_then(|rank| self.ranks.get(large(rank))).map_or("a rank", |rank| rank.name.as_str())
@@ -390,7 +391,7 @@ impl Inputs<'_> {
             };
             let phase = rank.filter(|_| kind == CauseKind::LateRank).and_then(|rank| {
                 let until_late = |anomaly: &&Anomaly| (anomaly.start_ns, anomaly.start_ns + anomaly.skew_ns);
-                self.phase(rank, of_cause.iter().map(until_late).collect())
+                self.phase(rank, cause_anomalies.iter().map(until_late).collect())
             });
             let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
             let sentence = format!(

@@ -392,20 +392,20 @@ fn key(tables: &Tables, operation: &Operation) -> ClassKey {
 
 impl Classes {
     pub(super) fn new(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
-        let mut of_class: BTreeMap<ClassKey, Vec<u32>> = BTreeMap::new();
+        let mut by_class: BTreeMap<ClassKey, Vec<u32>> = BTreeMap::new();
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             if filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member)
             {
-                of_class.entry(key(tables, &operation)).or_default().push(row);
+                by_class.entry(key(tables, &operation)).or_default().push(row);
             }
         }
-        let mut of_class: Vec<(ClassKey, Vec<u32>)> = of_class.into_iter().gather();
+        let mut classes: Vec<(ClassKey, Vec<u32>)> = by_class.into_iter().gather();
         let name = |function| trace.function_name(function);
-        nccl_events::sort::sort_by_key(&mut of_class, |((communicator, function, size), _)| {
+        nccl_events::sort::sort_by_key(&mut classes, |((communicator, function, size), _)| {
             (*communicator, name(*function), *size)
         });
-        let all = in_parallel(&of_class, |(key, rows)| class(trace, tables, *key, name(key.1), rows));
-        Self { all, numbers: of_class.iter().map(|(key, _)| *key).zip(0..).gather() }
+        let all = in_parallel(&classes, |(key, rows)| class(trace, tables, *key, name(key.1), rows));
+        Self { all, numbers: classes.iter().map(|(key, _)| *key).zip(0..).gather() }
     }
 
     pub(super) fn number(&self, tables: &Tables, row: u32) -> Option<u32> {
@@ -543,8 +543,8 @@ pub(super) fn overlaps(trace: &Trace, tables: &Tables, filter: &Filter) -> Optio
     }
     let mut groups: BTreeMap<LocationGroupRef, KernelIntervals> = BTreeMap::new();
     for kernel in tables.kernels.rows().filter(|kernel| filter.wants_time(kernel.start_ns, kernel.stop_ns)) {
-        let of_group = groups.entry(trace.group(kernel.location)).or_default();
-        of_group[usize::from(!kernel.is_nccl)].push((kernel.start_ns, kernel.stop_ns));
+        let group_intervals = groups.entry(trace.group(kernel.location)).or_default();
+        group_intervals[usize::from(!kernel.is_nccl)].push((kernel.start_ns, kernel.stop_ns));
     }
     let made = in_parallel(tables.members.job_ranks.iter().enumerate(), |(number, rank)| {
         let [communication, computation] = groups.get(&rank.group)?.clone().map(union);

@@ -63,9 +63,9 @@ pub fn compare(a: &RunSamples, b: &RunSamples) -> Comparison {
     for ((shape, class), sample) in &b.samples {
         let key = shapes.get(shape).map(|shape| ((*shape).clone(), class.clone()));
         match key.and_then(|key| a.samples.get_key_value(&key)) {
-            Some((key, of_a)) => {
+            Some((key, sample_a)) => {
                 left.remove(key);
-                pairs.push(SamplePair::new(of_a, sample));
+                pairs.push(SamplePair::new(sample_a, sample));
             }
             None => only_b.push(sample.kind.clone()),
         }
@@ -104,15 +104,16 @@ pub fn compare(a: &RunSamples, b: &RunSamples) -> Comparison {
 
 /// Maps each placement of B to one of A: an equal one, else one that agrees as far as both are known.
 fn matching<'a>(a: &'a RunSamples, b: &'a RunSamples) -> BTreeMap<&'a Placement, &'a Placement> {
-    let mut of_a: BTreeSet<&Placement> = a.samples.keys().map(|(shape, _)| shape).gather();
-    let of_b: BTreeSet<&Placement> = b.samples.keys().map(|(shape, _)| shape).gather();
-    let mut found: BTreeMap<&Placement, &Placement> = of_b.intersection(&of_a).map(|shape| (*shape, *shape)).gather();
-    of_a.retain(|shape| !found.contains_key(shape));
-    for shape in of_b {
+    let mut placements_a: BTreeSet<&Placement> = a.samples.keys().map(|(shape, _)| shape).gather();
+    let placements_b: BTreeSet<&Placement> = b.samples.keys().map(|(shape, _)| shape).gather();
+    let mut found: BTreeMap<&Placement, &Placement> =
+        placements_b.intersection(&placements_a).map(|shape| (*shape, *shape)).gather();
+    placements_a.retain(|shape| !found.contains_key(shape));
+    for shape in placements_b {
         if !found.contains_key(shape)
-            && let Some(fitting) = of_a.iter().copied().find(|placement| placement.fits(shape))
+            && let Some(fitting) = placements_a.iter().copied().find(|placement| placement.fits(shape))
         {
-            of_a.remove(fitting);
+            placements_a.remove(fitting);
             found.insert(shape, fitting);
         }
     }
@@ -160,15 +161,15 @@ impl<'a> SamplePair<'a> {
     }
 
     fn reason(&self) -> String {
-        let (of_a, of_b) = (self.a.kind.count, self.b.kind.count);
+        let (count_a, count_b) = (self.a.kind.count, self.b.kind.count);
         let timing = self.a.kind.timing.as_str();
         let is_known = self.a.duration_error_ns.and(self.b.duration_error_ns).is_some();
         match timing {
-            _ if of_a.min(of_b) < difference::LEAST as u64 => {
-                format!("{} operations are needed, A has {of_a} and B {of_b} that ended", difference::LEAST)
+            _ if count_a.min(count_b) < difference::LEAST as u64 => {
+                format!("{} operations are needed, A has {count_a} and B {count_b} that ended", difference::LEAST)
             }
             _ if is_known => {
-                format!("A has {of_a} and B {of_b}, too few to compare that many kinds and ranges at once")
+                format!("A has {count_a} and B {count_b}, too few to compare that many kinds and ranges at once")
             }
             "kernelch" => "the error of the GPU's timer is not known".to_owned(),
             _ => format!("{timing} does not time the operation itself"),
@@ -254,9 +255,9 @@ fn reach(group: &Group, groups: usize) -> String {
     else {
         return format!("{most}{what}, the median of A is 0");
     };
-    let of_clocks = median.error_ns.filter(|_| median.a_ns > 0.0).map_or(0.0, |ns| real(ns) / median.a_ns);
-    let workaround = if of_clocks > resolution / 2.0 {
-        format!("{} of that is the clocks' error", percent(of_clocks))
+    let clock_share = median.error_ns.filter(|_| median.a_ns > 0.0).map_or(0.0, |ns| real(ns) / median.a_ns);
+    let workaround = if clock_share > resolution / 2.0 {
+        format!("{} of that is the clocks' error", percent(clock_share))
     } else {
         format!("record more collectives in both runs ({} and {} now)", group.a.count, group.b.count)
     };

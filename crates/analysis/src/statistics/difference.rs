@@ -454,17 +454,17 @@ impl QuantileDifference {
             (Some(_), Some(_)) => Outcome::NoDifference,
             _ => Outcome::Unclear,
         };
-        let of_a = |ns: f64| (a > 0.0).then(|| ns / a);
+        let share_of_a = |ns: f64| (a > 0.0).then(|| ns / a);
         let bounds = interval_ns.zip(self.error_ns.map(real));
         Difference {
             a_ns: a,
             b_ns: b,
             difference_ns,
-            share: of_a(difference_ns),
+            share: share_of_a(difference_ns),
             interval_ns,
             error_ns: self.error_ns,
-            resolution: bounds.and_then(|([low, high], error)| of_a((high - low) / 2.0 + error)),
-            slower_at_most: bounds.and_then(|([_, high], error)| of_a(high + error)),
+            resolution: bounds.and_then(|([low, high], error)| share_of_a((high - low) / 2.0 + error)),
+            slower_at_most: bounds.and_then(|([_, high], error)| share_of_a(high + error)),
             outcome,
         }
     }
@@ -483,10 +483,10 @@ pub(super) fn durations(tables: &Tables, filter: &Filter) -> Durations {
         tables.ranges.rows().filter(|range| !range.is_unfinished && filter.wants_time(range.start_ns, range.stop_ns));
     for range in wanted {
         let place = places.entry((range.path, range.location)).or_default();
-        let of_path = sums.entry(range.path).or_default();
-        of_path.resize(of_path.len().max(*place + 1), (0.0, 0));
-        of_path[*place].0 += real(range.stop_ns.saturating_sub(range.start_ns));
-        of_path[*place].1 += 1;
+        let path_sum = sums.entry(range.path).or_default();
+        path_sum.resize(path_sum.len().max(*place + 1), (0.0, 0));
+        path_sum[*place].0 += real(range.stop_ns.saturating_sub(range.start_ns));
+        path_sum[*place].1 += 1;
         *place += 1;
     }
     let texts = tables.paths.texts();
@@ -503,14 +503,16 @@ pub(super) struct RangePair<'a> {
 
 /// The ranges of both runs that are frequent enough for an interval.
 pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<RangePair<'a>> {
-    let both = a.iter().filter_map(|(path, of_a)| Some((whole(of_a.iter().sum()), path, of_a, b.get(path)?)));
-    let mut both: Vec<_> = both.filter(|(.., of_a, of_b)| of_a.len().min(of_b.len()) >= LEAST).collect();
+    let both =
+        a.iter().filter_map(|(path, values_a)| Some((whole(values_a.iter().sum()), path, values_a, b.get(path)?)));
+    let mut both: Vec<_> =
+        both.filter(|(.., values_a, values_b)| values_a.len().min(values_b.len()) >= LEAST).collect();
     nccl_events::sort::sort_by_key(&mut both, |(total_ns, ..)| Reverse(*total_ns));
     both.truncate(MOST);
     // A duration is the difference of two times of one clock, which has no error here.
-    let pairs = both.into_iter().filter_map(|(_, path, of_a, of_b)| {
-        let counts = [of_a.len() as u64, of_b.len() as u64];
-        Some(RangePair { path, counts, estimate: QuantileDifference::new(of_a, of_b, 0.5, Some(0))? })
+    let pairs = both.into_iter().filter_map(|(_, path, values_a, values_b)| {
+        let counts = [values_a.len() as u64, values_b.len() as u64];
+        Some(RangePair { path, counts, estimate: QuantileDifference::new(values_a, values_b, 0.5, Some(0))? })
     });
     pairs.collect()
 }

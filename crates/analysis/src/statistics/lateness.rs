@@ -306,12 +306,12 @@ fn boundaries(tables: &Tables, instances: &Instances, messages: &Messages, spans
 }
 
 /// By how much each rank exceeds the lower quartile of the ranks.
-fn beyond_others(mut of_rank: Vec<Option<f64>>) -> Vec<Option<f64>> {
-    let mut sorted: Vec<f64> = of_rank.iter().copied().flatten().collect();
+fn beyond_others(mut rank_values: Vec<Option<f64>>) -> Vec<Option<f64>> {
+    let mut sorted: Vec<f64> = rank_values.iter().copied().flatten().collect();
     sorted.sort_unstable_by(f64::total_cmp);
     let others = sorted.get(sorted.len().saturating_sub(1) / 4).copied().unwrap_or(0.0);
-    of_rank.iter_mut().flatten().for_each(|value| *value = (*value - others).max(0.0));
-    of_rank
+    rank_values.iter_mut().flatten().for_each(|value| *value = (*value - others).max(0.0));
+    rank_values
 }
 
 /// For each rank, an upper bound on the probability that chance alone gives any rank as much.
@@ -403,14 +403,14 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     // The bound holds for any tilt; the best tilt tried is at most a little worse than the optimum.
     let tilts: Vec<f64> = (-8..=24).map(|step| 2_f64.powf(f64::from(step) / 2.0)).collect();
     let cumulants = in_parallel(tilts, |tilt| {
-        let of_block = |block: &Vec<Option<f64>>| {
+        let value_of_block = |block: &Vec<Option<f64>>| {
             let values: Vec<f64> = kept(block).into_iter().map(scaled).collect();
             // Relative to the largest value, so that the exponentials neither overflow nor all become 0.
             let most = values.iter().copied().fold(0.0, f64::max);
             let sum: f64 = values.iter().map(|value| (tilt * (value - most)).exp()).sum();
             if values.is_empty() { 0.0 } else { (sum / real(values.len() as u64)).ln() + tilt * most }
         };
-        (tilt, blocks.iter().map(of_block).sum::<f64>())
+        (tilt, blocks.iter().map(value_of_block).sum::<f64>())
     });
     let bound = |own: &f64| cumulants.iter().map(|(tilt, cumulant)| cumulant - tilt * own).fold(0.0, f64::min);
     own.iter().map(bound).collect()

@@ -623,7 +623,8 @@ impl Messages {
             let ended = rows.partition_point(|row| stops[large(*row)] <= before_ns);
             Some(stops[large(*rows[..ended].last()?)])
         };
-        let ends = both.filter_map(|(of_a, of_b)| Some((last_ns(of_a, a.1)?, last_ns(of_b, b.1)?)));
+        let ends = both
+            .filter_map(|(operation_a, operation_b)| Some((last_ns(operation_a, a.1)?, last_ns(operation_b, b.1)?)));
         ends.max_by_key(|ends| ends.0.min(ends.1))
     }
 }

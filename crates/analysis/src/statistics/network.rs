@@ -136,10 +136,10 @@ impl<'a> Traffic<'a> {
         if outliers.binary_search(&instance).is_err() {
             return;
         }
-        let of_instance = self.instances.entry(instance).or_default();
-        add_step(&mut of_instance.waits, transfer.is_send, step);
+        let instance_traffic = self.instances.entry(instance).or_default();
+        add_step(&mut instance_traffic.waits, transfer.is_send, step);
         if let Some(pair) = pair_of(tables, transfer).filter(|_| transfer.is_send && step.bytes > 0) {
-            of_instance.sent.entry((pair, transfer.channel)).or_default().push(SentStep::from_step(step));
+            instance_traffic.sent.entry((pair, transfer.channel)).or_default().push(SentStep::from_step(step));
         }
     }
 }
@@ -229,18 +229,18 @@ pub fn size_class(bytes: u64) -> u32 {
 /// The usual time of a step by its sender and size class: the median of [`LEAST_LINKS`] or more senders' medians.
 pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[SentStep])]) -> BTreeMap<(K, u32), f64> {
     let medians = in_parallel(sent, |(of, sent)| {
-        let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        let mut by_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for step in *sent {
-            of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
+            by_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
         }
-        of_class.into_iter().map(|(class, mut times)| ((*of, class), median(&mut times))).collect::<Vec<_>>()
+        by_class.into_iter().map(|(class, mut times)| ((*of, class), median(&mut times))).collect::<Vec<_>>()
     });
-    let mut of_class: BTreeMap<(K, u32), Vec<f64>> = BTreeMap::new();
+    let mut by_class: BTreeMap<(K, u32), Vec<f64>> = BTreeMap::new();
     for (key, time) in medians.into_iter().flatten() {
-        of_class.entry(key).or_default().push(time);
+        by_class.entry(key).or_default().push(time);
     }
-    of_class.retain(|_, times| times.len() >= LEAST_LINKS);
-    of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).gather()
+    by_class.retain(|_, times| times.len() >= LEAST_LINKS);
+    by_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).gather()
 }
 
 impl ExpectedStepTimes {
@@ -259,21 +259,21 @@ impl Links {
         in_parallel(traffic.sent.values_mut(), |sent| sent.sort_by_key(|step| (step.at_ns, step.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
         let expected = ExpectedStepTimes::new(sent);
-        let mut of_pair: BTreeMap<RankPair, Vec<&[SentStep]>> = BTreeMap::new();
-        let mut of_channel: BTreeMap<(u32, u32), Vec<&[SentStep]>> = BTreeMap::new();
+        let mut by_pair: BTreeMap<RankPair, Vec<&[SentStep]>> = BTreeMap::new();
+        let mut by_channel: BTreeMap<(u32, u32), Vec<&[SentStep]>> = BTreeMap::new();
         for ((pair, channel), steps) in sent {
-            of_pair.entry(*pair).or_default().push(steps);
-            of_channel.entry((pair.0, *channel)).or_default().push(steps);
+            by_pair.entry(*pair).or_default().push(steps);
+            by_channel.entry((pair.0, *channel)).or_default().push(steps);
         }
-        let points = (ALL_POINTS / (of_pair.len() + of_channel.len()).max(1)).clamp(10, POINTS);
+        let points = (ALL_POINTS / (by_pair.len() + by_channel.len()).max(1)).clamp(10, POINTS);
         let link = |key: LinkKey, cells: &[&[SentStep]], waits: Option<&Waits>| {
             let mut rows: Vec<&SentStep> = cells.iter().copied().flatten().collect();
             rows.par_sort_by_key(|step| (step.at_ns, step.end_ns()));
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
-        let pairs = in_parallel(of_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
+        let pairs = in_parallel(by_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
         // Not in parallel, to limit memory: a channel may have all steps of its communicator.
-        let channels = of_channel.into_iter().map(|(of, cells)| {
+        let channels = by_channel.into_iter().map(|(of, cells)| {
             let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
             link(key, &cells, channel_waits.get(&of))
         });
@@ -310,9 +310,9 @@ fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_po
         busy_ns += step.end_ns().saturating_sub(step.at_ns.max(until_ns));
         until_ns = step.end_ns().max(until_ns);
     }
-    let mut of_least = Regression::default();
+    let mut least_fit = Regression::default();
     for (bytes, ns) in least {
-        of_least.add(bytes, ns);
+        least_fit.add(bytes, ns);
     }
     let against = |step| expected.ns(key.communicator, SentStep::bytes(step)).map(|expected| (step, expected));
     let compared = || steps.iter().copied().filter_map(against);
@@ -329,7 +329,7 @@ fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_po
         busy_ns,
         rate: (busy_ns > 0).then(|| real(bytes) / real(busy_ns) * 1e9),
         all: all.fit(),
-        least: of_least.fit(),
+        least: least_fit.fit(),
         points: points.map(|step| [step.at_ns, step.bytes(), step.ns()]).collect(),
         slowdown: (!ratios.is_empty())
             .then(|| median(&mut ratios.iter().map(|(_, value)| *value).collect::<Vec<f64>>())),

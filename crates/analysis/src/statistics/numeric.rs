@@ -58,8 +58,8 @@ impl DisjointIntervals {
             return 0;
         };
         let (start, stop) = self.at(last);
-        let of_block: u64 = (last / BLOCK * BLOCK..last).map(|at| self.lengths_ns.get(at)).sum();
-        self.before_ns[last / BLOCK] + of_block + until_ns.min(stop) - start
+        let block_sum: u64 = (last / BLOCK * BLOCK..last).map(|at| self.lengths_ns.get(at)).sum();
+        self.before_ns[last / BLOCK] + block_sum + until_ns.min(stop) - start
     }
 
     /// How many intervals end before a time.

@@ -39,9 +39,9 @@ impl Threads {
         let own = (0..).zip(tables.operations.event.iter()).filter(|(row, _)| tables.job_rank(*row) == rank);
         let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(&event)?.by)).gather();
         let with_ranges: BTreeSet<_> = tables.ranges.location.iter().copied().gather();
-        let of_process = with_ranges.iter().filter(|thread| trace.process(trace.group(**thread)) == process);
+        let process_threads = with_ranges.iter().filter(|thread| trace.process(trace.group(**thread)) == process);
         let has_one_rank = ranks.iter().filter(|other| other.process == process).count() == 1;
-        let is_alone = has_one_rank && callers.is_disjoint(&with_ranges) && of_process.count() == 1;
+        let is_alone = has_one_rank && callers.is_disjoint(&with_ranges) && process_threads.count() == 1;
         Some(if is_alone { Self::Process(process) } else { Self::Callers(callers) })
     }
 
@@ -175,19 +175,19 @@ impl Steps {
 
     fn step(&self, at: usize, budgets: &[Budget]) -> results::Step {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
-        let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
-        let slowest = of_threads().max_by_key(|(_, range)| length(range));
+        let thread_ranges = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
+        let slowest = thread_ranges().max_by_key(|(_, range)| length(range));
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
         // Like the budgets, count a thread once for each of its ranks.
-        let of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
-        let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
+        let range_of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
+        let rank_of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
         results::Step {
             number: number.unwrap_or(at as u64),
-            start_ns: of_threads().map(|(_, range)| range.start_ns).min().unwrap_or(0),
+            start_ns: thread_ranges().map(|(_, range)| range.start_ns).min().unwrap_or(0),
             duration_ns: slowest.map_or(0, |(_, range)| length(&range)),
-            shortest_ns: of_threads().map(|(_, range)| length(&range)).min().unwrap_or(0),
-            slowest: slowest.and_then(|(thread, _)| Some(small(of_thread(thread)?))),
-            ranks_ns: self.of_rank.iter().filter_map(of_rank).map(length).sum(),
+            shortest_ns: thread_ranges().map(|(_, range)| length(&range)).min().unwrap_or(0),
+            slowest: slowest.and_then(|(thread, _)| Some(small(rank_of_thread(thread)?))),
+            ranks_ns: self.of_rank.iter().filter_map(range_of_rank).map(length).sum(),
             budget: budgets.get(at).copied().unwrap_or_default(),
         }
     }
@@ -214,9 +214,9 @@ impl Tables {
         (other, times_of_other): (u32, Vec<(u64, u64)>),
     ) -> Option<CausePhase> {
         let (mut inclusive_ns, whole_ns) = self.inclusive(trace, rank, times)?;
-        let (of_other, whole_of_other_ns) = self.inclusive(trace, other, times_of_other)?;
+        let (other_times, whole_of_other_ns) = self.inclusive(trace, other, times_of_other)?;
         for (path, ns) in &mut inclusive_ns {
-            *ns = ns.saturating_sub(of_other.get(path).copied().unwrap_or(0));
+            *ns = ns.saturating_sub(other_times.get(path).copied().unwrap_or(0));
         }
         innermost(inclusive_ns, whole_ns.saturating_sub(whole_of_other_ns))
     }
@@ -285,8 +285,8 @@ pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter
     let mut made: BTreeMap<(RegionRef, u32), CallsByRank> = BTreeMap::new();
     for call in calls {
         let process = trace.process(trace.group(call.location));
-        let of_rank = made.entry((call.function, call.comm)).or_default().entry((process, call.rank)).or_default();
-        of_rank.push(call);
+        let rank_calls = made.entry((call.function, call.comm)).or_default().entry((process, call.rank)).or_default();
+        rank_calls.push(call);
     }
     let texts = tables.paths.texts();
     let mut found = Vec::new();
@@ -359,13 +359,13 @@ mod tests {
 
     #[test]
     fn a_thread_counts_for_each_of_its_ranks() {
-        let [of_two, loader] = [1, 2].map(LocationRef::new);
+        let [shared_thread, loader] = [1, 2].map(LocationRef::new);
         let range = |location, stop_ns| {
             let region = RegionRef::new(0);
             Range { location, region, start_ns: 10, stop_ns, number: NO_SEQUENCE, path: 0, is_unfinished: false }
         };
-        let threads = [(of_two, vec![range(of_two, 110)]), (loader, vec![range(loader, 60)])];
-        let of_rank = vec![Some(of_two), Some(of_two), None];
+        let threads = [(shared_thread, vec![range(shared_thread, 110)]), (loader, vec![range(loader, 60)])];
+        let of_rank = vec![Some(shared_thread), Some(shared_thread), None];
         let steps = Steps { region: None, is_named: false, threads: threads.into(), of_rank };
         let step = steps.step(0, &[]);
         assert_eq!((step.ranks_ns, step.duration_ns, step.slowest), (200, 100, Some(0)));

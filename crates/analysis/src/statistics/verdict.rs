@@ -171,9 +171,11 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
     nccl_events::sort::sort(&mut hosts);
     hosts.dedup();
-    let of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
+    let ranks_of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
     let which = match hosts.as_slice() {
-        [host] if of_host(host) == late.len() && of_host(host) < inputs.ranks.len() => format!("all ranks of {host}"),
+        [host] if ranks_of_host(host) == late.len() && ranks_of_host(host) < inputs.ranks.len() => {
+            format!("all ranks of {host}")
+        }
         _ => {
             let mut names: Vec<&str> = ranks().map(|rank| rank.name.as_str()).take(SEVERAL).collect();
             names.extend((late.len() > SEVERAL).then_some("…"));
@@ -547,11 +549,11 @@ fn has_later_call(tables: &Tables, instance: &Instance, member: u32) -> bool {
     let Some(sequence) = instance.sequence else {
         return false;
     };
-    let mut of_rank = tables
+    let mut rank_operations = tables
         .operations
         .rows()
         .filter(|operation| operation.member == member && operation.function == instance.function);
-    of_rank.any(|operation| operation.sequence != NO_SEQUENCE && operation.sequence > sequence)
+    rank_operations.any(|operation| operation.sequence != NO_SEQUENCE && operation.sequence > sequence)
 }
 
 fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[Rank]) -> Option<Cause> {

@@ -69,11 +69,11 @@ impl Waiting {
             steps: vec![Budget::default(); steps.count()],
             ..Self::default()
         };
-        let mut of_rank: Vec<MeasuredRows> = Vec::new();
-        of_rank.resize_with(ranks, MeasuredRows::default);
+        let mut rank_rows: Vec<MeasuredRows> = Vec::new();
+        rank_rows.resize_with(ranks, MeasuredRows::default);
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             if operation.is_known() {
-                let rows = &mut of_rank[large(tables.job_rank(row))];
+                let rows = &mut rank_rows[large(tables.job_rank(row))];
                 if instances.instance_of_operation(row).is_some() {
                     rows.compared.push(row);
                 } else if filter.wants(trace, &tables.members, &operation) {
@@ -84,12 +84,12 @@ impl Waiting {
         let mut waits: Vec<Waits> = Vec::with_capacity(ranks);
         let at_once = rayon::current_num_threads().max(1);
         let mut in_messages = Vec::new().into_iter();
-        for (rank, rows) in of_rank.into_iter().enumerate() {
+        for (rank, rows) in rank_rows.into_iter().enumerate() {
             if rank % at_once == 0 {
                 in_messages = messages.waits(tables, rank..ranks.min(rank + at_once)).into_iter();
             }
-            let of_messages = in_messages.next().unwrap_or_default();
-            waits.push(Waits::from_waits(&rows.parts(tables, instances, classes, messages, of_messages, |part| {
+            let message_waits = in_messages.next().unwrap_or_default();
+            waits.push(Waits::from_waits(&rows.parts(tables, instances, classes, messages, message_waits, |part| {
                 found.add(tables, instances, rank, &part);
                 found.add_to_program(tables, steps, rank, &part);
             })));
@@ -119,9 +119,9 @@ impl Waiting {
         let Some(number) = part.instance else {
             return;
         };
-        let of_instance = &mut self.instances[large(number)];
-        of_instance.time_ns += part.budget.operations_ns;
-        of_instance.waiting_ns += part.budget.waiting_ns;
+        let instance_time = &mut self.instances[large(number)];
+        instance_time.time_ns += part.budget.operations_ns;
+        instance_time.waiting_ns += part.budget.waiting_ns;
         let instance = &instances.all[large(number)];
         if instance.is_warm_up {
             self.warm_up += part.budget;
@@ -150,7 +150,7 @@ impl MeasuredRows {
         instances: &Instances,
         classes: &Classes,
         messages: &Messages,
-        of_messages: RankWaits,
+        message_waits: RankWaits,
         mut each: impl FnMut(TimePart),
     ) -> Vec<Wait> {
         let operations = &tables.operations;
@@ -188,11 +188,11 @@ impl MeasuredRows {
             let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
             each(TimePart { instance: Some(number), class: class(row), budget, row, alone_ns });
         }
-        let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
+        let in_messages: Vec<Wait> = message_waits.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
         let mut waiting = OccupiedTime::new(in_messages.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect());
         waits.extend(in_messages);
         waits.sort_unstable_by_key(|wait| wait.start_ns);
-        let mut unclear = OccupiedTime::new(subtract(&of_messages.unclear, &taken.all));
+        let mut unclear = OccupiedTime::new(subtract(&message_waits.unclear, &taken.all));
         covered_ns = 0;
         for row in self.others {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);

@@ -20,11 +20,11 @@ fn compared(a: &Job, b: &Job) -> Comparison {
 
 /// The median over the collectives of one size of the mean over ranks.
 fn median(ranks: &[Vec<Operation>], bytes: u64, of: impl Fn(&Operation, u64) -> u64) -> f64 {
-    let of_size = collectives(ranks).filter(|of_all| of_all[0].bytes == bytes);
-    let mut means: Vec<f64> = of_size
-        .map(|of_all| {
-            let last_ns = of_all.iter().map(|operation| operation.start_ns).max().unwrap();
-            of_all.iter().map(|operation| of(operation, last_ns) as f64).sum::<f64>() / of_all.len() as f64
+    let collectives_of_size = collectives(ranks).filter(|operations| operations[0].bytes == bytes);
+    let mut means: Vec<f64> = collectives_of_size
+        .map(|operations| {
+            let last_ns = operations.iter().map(|operation| operation.start_ns).max().unwrap();
+            operations.iter().map(|operation| of(operation, last_ns) as f64).sum::<f64>() / operations.len() as f64
         })
         .collect();
     means.sort_by(f64::total_cmp);
@@ -35,15 +35,15 @@ fn median(ranks: &[Vec<Operation>], bytes: u64, of: impl Fn(&Operation, u64) -> 
 #[test]
 fn a_range_of_the_program_that_takes_longer_is_found() {
     let a = Job { has_ranges: true, ..Job::healthy(30) };
-    let (of_a, mut of_b) = (play(&a), play(&Job { seed: 31, ..a.clone() }));
-    for operations in &mut of_b {
+    let (ranks_a, mut ranks_b) = (play(&a), play(&Job { seed: 31, ..a.clone() }));
+    for operations in &mut ranks_b {
         for (later_ns, operation) in (1..).map(|at| at * 50_000).zip(operations) {
             operation.start_ns += later_ns;
             operation.stop_ns += later_ns;
             operation.sends.iter_mut().flatten().for_each(|step| step.sent_ns += later_ns);
         }
     }
-    let found = compare(&observe(&a, &of_a), &observe(&a, &of_b));
+    let found = compare(&observe(&a, &ranks_a), &observe(&a, &ranks_b));
     assert_eq!(found.outcome, Outcome::NoDifference, "{}", found.sentence);
     let named: Vec<_> = found.ranges.iter().map(|change| (change.path.join(" "), change.median.outcome)).collect();
     assert!(named.contains(&("step # load".to_owned(), Outcome::Slower)), "{named:?}");
@@ -64,8 +64,8 @@ fn a_range_of_the_program_that_takes_longer_is_found() {
 fn one_size_class_is_slower_by_a_known_share() {
     let a = Job { noise: 0.02, ..Job::healthy(20) };
     let b = Job { wrong: Disturbance::SlowSize { bytes: SIZES[1], factor: 1.1 }, seed: 21, ..a.clone() };
-    let (of_a, of_b) = (play(&a), play(&b));
-    let found = compare(&observe(&a, &of_a), &observe(&b, &of_b));
+    let (ranks_a, ranks_b) = (play(&a), play(&b));
+    let found = compare(&observe(&a, &ranks_a), &observe(&b, &ranks_b));
     assert_eq!((found.outcome, found.groups.len()), (Outcome::Slower, 3), "{}", found.sentence);
     let wanted = "B is slower in 1 of 3 groups of operations: ncclAllReduce of 1 MiB on 8 ranks, the median is ";
     assert!(found.sentence.starts_with(wanted) && found.sentence.ends_with(", in transfer."), "{}", found.sentence);
@@ -74,7 +74,7 @@ fn one_size_class_is_slower_by_a_known_share() {
     for group in &found.groups {
         let check = |difference: Option<Difference>, of: fn(&Operation, u64) -> u64| {
             let difference = difference.expect("a median");
-            let truth = [&of_a, &of_b].map(|ranks| median(ranks, group.a.bytes_min, of));
+            let truth = [&ranks_a, &ranks_b].map(|ranks| median(ranks, group.a.bytes_min, of));
             assert!(
                 is_near(difference.a_ns, truth[0], 1e-9) && is_near(difference.b_ns, truth[1], 1e-9),
                 "{difference:?} {truth:?}"
@@ -98,7 +98,7 @@ fn one_size_class_is_slower_by_a_known_share() {
     assert!((low..=high).contains(&(steps_ns * 0.1)), "{transfer:?}");
     assert!(is_near(slow.slower_by().expect("slower"), slow.median.unwrap().share.unwrap(), 1e-12));
     // In the other direction.
-    assert_eq!(compare(&observe(&b, &of_b), &observe(&a, &of_a)).outcome, Outcome::Faster);
+    assert_eq!(compare(&observe(&b, &ranks_b), &observe(&a, &ranks_a)).outcome, Outcome::Faster);
 }
 
 #[test]

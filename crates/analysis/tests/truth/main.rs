@@ -46,11 +46,11 @@ fn waiting_and_transfer_are_exact() {
     let AnalyzedJob { ranks, report } = analyze(&Job::healthy(1));
     let (mut waiting, mut transfer) = (vec![0; 8], vec![0; 8]);
     let mut skews = BTreeMap::<u64, Vec<u64>>::new();
-    for of_all in collectives(&ranks) {
-        let last_ns = of_all.iter().map(|operation| operation.start_ns).max().unwrap();
-        let first_ns = of_all.iter().map(|operation| operation.start_ns).min().unwrap();
-        skews.entry(of_all[0].bytes).or_default().push(last_ns - first_ns);
-        for (rank, operation) in of_all.iter().enumerate() {
+    for operations in collectives(&ranks) {
+        let last_ns = operations.iter().map(|operation| operation.start_ns).max().unwrap();
+        let first_ns = operations.iter().map(|operation| operation.start_ns).min().unwrap();
+        skews.entry(operations[0].bytes).or_default().push(last_ns - first_ns);
+        for (rank, operation) in operations.iter().enumerate() {
             waiting[rank] += last_ns - operation.start_ns;
             transfer[rank] += operation.stop_ns - last_ns;
         }
@@ -88,10 +88,10 @@ fn a_late_rank_is_named_with_its_beginning() {
     let change = report.ranks[5].change.expect("half-way");
     assert!(is_near(change.after - change.before, late_ns as f64, 0.05), "{change:?}");
     // Computed by hand: how long the others waited where rank 5 was last.
-    let caused = collectives(&ranks).map(|of_all| {
-        let last_ns = of_all.iter().map(|operation| operation.start_ns).max().unwrap();
-        let is_last = of_all[5].start_ns == last_ns;
-        if is_last { of_all.iter().map(|operation| last_ns - operation.start_ns).sum::<u64>() } else { 0 }
+    let caused = collectives(&ranks).map(|operations| {
+        let last_ns = operations.iter().map(|operation| operation.start_ns).max().unwrap();
+        let is_last = operations[5].start_ns == last_ns;
+        if is_last { operations.iter().map(|operation| last_ns - operation.start_ns).sum::<u64>() } else { 0 }
     });
     assert_eq!(report.ranks[5].caused_ns, caused.sum::<u64>());
     assert!(report.ranks[5].last >= 150);

@@ -84,10 +84,10 @@ fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
     for collective in rows.chunk_by(|a, b| a.0 == b.0) {
         let hosts: Vec<Presence> = collective
             .chunk_by(|a, b| a.1 == b.1)
-            .map(|of_host| Presence {
-                boot: of_host.first().map_or(0, |row| row.1),
-                entered: of_host.iter().map(|row| row.2).filter(|&ns| ns > 0).max(),
-                left: of_host.iter().map(|row| row.3).filter(|&ns| ns > 0).min(),
+            .map(|host_readings| Presence {
+                boot: host_readings.first().map_or(0, |row| row.1),
+                entered: host_readings.iter().map(|row| row.2).filter(|&ns| ns > 0).max(),
+                left: host_readings.iter().map(|row| row.3).filter(|&ns| ns > 0).min(),
             })
             .collect();
         let centres = if hosts.len() > MOST_ALL_TO_ALL { 1 } else { hosts.len() };
@@ -278,8 +278,8 @@ pub(crate) fn gpu_clock_properties(manifest: &Manifest, location: &LocationKind)
         _ => return Vec::new(),
     };
     let mut clocks = manifest.gpu_clocks.iter();
-    let of_rank = clocks.find(|definition| (definition.comm, definition.rank) == (comm, rank));
-    let Some(clock) = of_rank.map(|definition| &definition.clock) else {
+    let rank_clock = clocks.find(|definition| (definition.comm, definition.rank) == (comm, rank));
+    let Some(clock) = rank_clock.map(|definition| &definition.clock) else {
         return Vec::new();
     };
     let mut properties = vec![

@@ -237,10 +237,10 @@ impl Source<'_> {
         let lists = CallLists::read(&self.process.directory)?;
         let mut ranks = lists.ranks.into_iter();
         // A part has at most one such rank in a communicator.
-        let of_rank = ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
+        let rank_calls = ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
         let order = match basis {
-            Basis::Called => of_rank.called,
-            Basis::Enqueued => of_rank.enqueued,
+            Basis::Called => rank_calls.called,
+            Basis::Enqueued => rank_calls.enqueued,
         };
         Some(Sequence { calls: lists.calls, order: order? })
     }
@@ -299,7 +299,7 @@ impl<'a> Ranks<'a> {
         let basis = Basis::from_ranks(ranks);
         let judged = ranks.iter().filter(|(_, source)| !source.is_cut_unknown());
         let judged = judged.map(|(&rank, source)| (rank, source.digest.step_ranges.as_ref()));
-        let (of_other_ranges, ranges) = sort_out(judged);
+        let (ranks_with_other_ranges, ranges) = sort_out(judged);
         let mut known = Vec::new();
         let mut unknown: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for (&rank, &source) in ranks {
@@ -307,7 +307,7 @@ impl<'a> Ranks<'a> {
             let why = match basis.digest(source.digest) {
                 _ if manifest.counts.removed > 0 => REMOVED,
                 _ if source.is_cut_unknown() => SWITCHED,
-                _ if of_other_ranges.contains(&rank) => OTHER_RANGES,
+                _ if ranks_with_other_ranges.contains(&rank) => OTHER_RANGES,
                 _ if basis.is_incomplete(manifest) => LOST,
                 None => REPLAYED,
                 Some(digest) => {
@@ -337,20 +337,20 @@ pub(crate) struct Matching {
 
 impl Matching {
     pub(crate) fn new(processes: &[Process], communicators: &Communicators) -> Self {
-        let mut of_comm: BTreeMap<u32, BTreeMap<u32, Source<'_>>> = BTreeMap::new();
+        let mut by_comm: BTreeMap<u32, BTreeMap<u32, Source<'_>>> = BTreeMap::new();
         for (process, map) in processes.iter().zip(&communicators.maps) {
             for digest in &process.manifest.collectives {
                 let Some(&comm) = map.get(index(digest.comm)) else {
                     continue;
                 };
-                let ranks = of_comm.entry(comm).or_default();
+                let ranks = by_comm.entry(comm).or_default();
                 // The first part that has a rank counts, as with locations.
                 let source = Source { process, digest };
                 ranks.entry(digest.rank).or_insert(source);
             }
         }
         let mut matching = Self::default();
-        for (comm, ranks) in of_comm.into_iter().filter(|(_, ranks)| ranks.len() > 1) {
+        for (comm, ranks) in by_comm.into_iter().filter(|(_, ranks)| ranks.len() > 1) {
             matching.compare(communicators.all.get(index(comm)).map_or("?", |comm| comm.name.as_str()), &ranks);
         }
         matching
@@ -396,14 +396,14 @@ impl Matching {
         for kind in CallKind::ALL {
             let lines: Vec<&String> =
                 self.mismatches.iter().filter(|(other, _)| *other == kind).map(|(_, line)| line).collect();
-            let of_kind = match kind {
+            let kind_list = match kind {
                 CallKind::Function => &mut statements.mismatch_function,
                 CallKind::Count => &mut statements.mismatch_count,
                 CallKind::Datatype => &mut statements.mismatch_datatype,
                 CallKind::Root => &mut statements.mismatch_root,
                 CallKind::Order => &mut statements.mismatch_order,
             };
-            *of_kind = Listed::some(lines.len() as u64, lines);
+            *kind_list = Listed::some(lines.len() as u64, lines);
         }
         statements.ranks_behind = Listed::some(self.ranks_behind, &self.behind);
         statements.matching_unknown = Listed::some(self.unknown.len() as u64, &self.unknown);

@@ -161,8 +161,8 @@ impl<'a> Topology<'a> {
         let pci = known.gpu.filter(|gpu| !gpu.pci.is_empty());
         let mut properties: Vec<Property> = pci.map(|gpu| property(GpuPci, gpu.pci.clone())).into_iter().collect();
         // The graphs are those of the first rank that they have.
-        let of_ring = known.dumped.graphs.first().map(Graph::ranks).unwrap_or_default();
-        if of_ring.first() == Some(&rank) {
+        let ring_ranks = known.dumped.graphs.first().map(Graph::ranks).unwrap_or_default();
+        if ring_ranks.first() == Some(&rank) {
             properties.extend(known.dumped.graphs.iter().map(|graph| {
                 let text = graph.to_string();
                 match graph.kind {
@@ -186,8 +186,8 @@ impl<'a> Topology<'a> {
             return Vec::new();
         };
         let graphs = known.into_iter().flat_map(|known| &known.dumped.graphs);
-        let of_graphs = graphs.filter(|graph| is_end(graph, rank.1, channel, send));
-        let devs: BTreeSet<u64> = of_graphs.filter_map(|graph| graph.nic(rank.1, channel)).gather();
+        let end_graphs = graphs.filter(|graph| is_end(graph, rank.1, channel, send));
+        let devs: BTreeSet<u64> = end_graphs.filter_map(|graph| graph.nic(rank.1, channel)).gather();
         let nic = match (devices.nics.len(), devs.first()) {
             (1, _) => devices.nics.values().next(),
             (_, Some(dev)) if devs.len() == 1 => devices.nics.get(dev),
@@ -208,8 +208,8 @@ impl<'a> Topology<'a> {
     pub(crate) fn add_to_statements(&self, statements: &mut Statements) {
         statements.topology_hosts = Sum::some(self.hosts.len() as u64);
         let unused = |dump: Dump| {
-            let of_kind = self.unused.iter().filter(|(kind, _)| *kind == dump).map(|(_, line)| line);
-            let all: Vec<&String> = of_kind.collect();
+            let kind_lines = self.unused.iter().filter(|(kind, _)| *kind == dump).map(|(_, line)| line);
+            let all: Vec<&String> = kind_lines.collect();
             Listed { number: Sum::some(all.len() as u64), lines: Lines::from_entries(&all) }
         };
         statements.topology_unused = unused(Dump::System);
@@ -247,21 +247,21 @@ fn is_foreign(dumped: &CommunicatorDump, processes: &[Process], hosts: &BTreeSet
 
 /// The ranks that a dump is about, ascending.
 fn ranks(dumped: &CommunicatorDump) -> Vec<u32> {
-    let of_system: BTreeSet<u32> = dumped.system.gpus.iter().map(|gpu| gpu.rank).gather();
-    if !of_system.is_empty() {
-        of_system.into_iter().collect()
+    let system_ranks: BTreeSet<u32> = dumped.system.gpus.iter().map(|gpu| gpu.rank).gather();
+    if !system_ranks.is_empty() {
+        system_ranks.into_iter().collect()
     } else {
         dumped.graphs.first().map(Graph::ranks).unwrap_or_default()
     }
 }
 
 fn hosts_of_ranks<'a>(processes: &'a [Process], communicators: &Communicators) -> Vec<HostsOfRanks<'a>> {
-    let mut of_location: BTreeMap<u64, Host<'a>> = BTreeMap::new();
+    let mut hosts_by_location: BTreeMap<u64, Host<'a>> = BTreeMap::new();
     for process in processes {
         let ranks = process.locations().filter(|(_, location)| location.is_rank());
-        of_location.extend(ranks.map(|(id, _)| (id, process.host())));
+        hosts_by_location.extend(ranks.map(|(id, _)| (id, process.host())));
     }
-    let hosts = |locations: &[u64]| locations.iter().map(|id| of_location.get(id).copied()).collect();
+    let hosts = |locations: &[u64]| locations.iter().map(|id| hosts_by_location.get(id).copied()).collect();
     communicators.all.iter().map(|comm| hosts(&comm.locations)).collect()
 }
 
@@ -270,13 +270,13 @@ fn fits<'a>(dumped: &CommunicatorDump, hosts: &HostsOfRanks<'a>, own: Option<Hos
     let ranks = ranks(dumped);
     let on: Option<BTreeSet<Host<'_>>> = ranks.iter().map(|rank| hosts.get(index(*rank)).copied().flatten()).collect();
     let on = on.filter(|on| !on.is_empty() && own.is_none_or(|own| on.contains(&own)))?;
-    let of_hosts = hosts.iter().flatten().filter(|host| on.contains(*host)).count();
+    let host_count = hosts.iter().flatten().filter(|host| on.contains(*host)).count();
     let has_more = hosts.iter().any(|host| host.is_none_or(|host| !on.contains(&host)));
     // GPUs that reach each other neither directly nor through memory use the network within a host, too.
     let is_split = dumped.graphs.first().is_some_and(|graph| graph.ranks() != ranks);
     let has_network = dumped.graphs.iter().any(Graph::has_network);
     let is_alike = dumped.graphs.is_empty() || is_split || has_network == has_more;
     let in_file: BTreeSet<u8> = dumped.system.gpus.iter().map(|gpu| gpu.place.host).gather();
-    let is_all = of_hosts == ranks.len() && on.len() == in_file.len().max(1);
+    let is_all = host_count == ranks.len() && on.len() == in_file.len().max(1);
     (is_all && is_alike).then_some(on)
 }

@@ -369,8 +369,8 @@ impl PartProgress {
         let mark = part.join(DONE);
         // Unreadable: assume that the part lacks its end, so `finalize` writes it again if it has a journal.
         let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
-        let of_text = |one: &Self| one.text().as_bytes() == text;
-        [Self::Provisional, Self::JournalNeeded].into_iter().find(of_text).unwrap_or(Self::Written)
+        let has_text = |one: &Self| one.text().as_bytes() == text;
+        [Self::Provisional, Self::JournalNeeded].into_iter().find(has_text).unwrap_or(Self::Written)
     }
 
     pub(crate) fn write(self, mark: &Path) -> io::Result<()> {

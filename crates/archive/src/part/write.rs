@@ -188,7 +188,7 @@ fn gpu_clocks(model: &Process<'_>) -> Vec<GpuClockDefinition> {
 }
 
 fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
-    let of_steps = match at.switch.cause {
+    let step_switch = match at.switch.cause {
         Cause::Steps(switch) if at.context != 0 => Some(switch),
         _ => None,
     };
@@ -198,7 +198,7 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         is_on: at.switch.after.is_on,
         events: at.switch.after.events,
         by_signal: at.switch.cause == Cause::Signal,
-        steps: of_steps.and_then(|switch| Some((switch.range?, switch.is_named))).map(|(span, is_named)| {
+        steps: step_switch.and_then(|switch| Some((switch.range?, switch.is_named))).map(|(span, is_named)| {
             StepRangeDefinition {
                 is_named,
                 first: span.first,

@@ -67,9 +67,9 @@ fn the_page_lists_all_counters() {
     let gpus = GpuCounts::default();
     assert!(gpus.named().map(|(name, _)| name).eq(names(&section("gpu counters"))));
     let tables = section("counters");
-    let (of_kinds, others) = tables.split_once("\n\n").expect("two tables");
+    let (kinds_table, others) = tables.split_once("\n\n").expect("two tables");
     let kinds = KindCounts::default();
-    assert!(kinds.named().map(|(name, _)| name).eq(names(of_kinds)));
+    assert!(kinds.named().map(|(name, _)| name).eq(names(kinds_table)));
     // The first is counted by ids, not by the fate of the events.
     let counts = Counts::default();
     assert!(["STARTED"].into_iter().chain(counts.named().map(|(name, _)| name)).eq(names(others)));

@@ -136,8 +136,8 @@ type Region = (String, BTreeMap<String, String>, (u64, u64));
 fn row(archive: &Archive, name: &str) -> Vec<Region> {
     let definitions = archive.definitions().expect("definitions");
     let events = events(archive);
-    let of_name = |location: &LocationRef| text(&definitions, definitions.locations[location].name).contains(name);
-    let (_, on_row) = events.iter().find(|(location, _)| of_name(location)).expect("a row");
+    let has_name = |location: &LocationRef| text(&definitions, definitions.locations[location].name).contains(name);
+    let (_, on_row) = events.iter().find(|(location, _)| has_name(location)).expect("a row");
     let mut regions = Vec::new();
     let mut open = Vec::new();
     for event in on_row {

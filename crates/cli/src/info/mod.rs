@@ -460,7 +460,7 @@ mod tests {
         let table = |number: u32| [format!("ncclProfiler_v{number}")];
         assert_eq!(preset(&event_names(STANDARD).join(","), &table(7)), "standard");
         assert_eq!(preset("Coll,KernelCh", &table(7)), "Coll,KernelCh");
-        let of_v1 = "Group,Coll,P2p,ProxyOp,ProxyStep,ProxyCtrl";
-        assert_eq!((preset(of_v1, &table(1)).as_str(), preset(of_v1, &table(5)).as_str()), ("full", of_v1));
+        let v1_kinds = "Group,Coll,P2p,ProxyOp,ProxyStep,ProxyCtrl";
+        assert_eq!((preset(v1_kinds, &table(1)).as_str(), preset(v1_kinds, &table(5)).as_str()), ("full", v1_kinds));
     }
 }

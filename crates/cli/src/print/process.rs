@@ -190,8 +190,8 @@ impl Process {
             clock,
             segments,
         };
-        let of_gpus = records.iter().filter(|(_, record)| matches!(record.body, RecordBody::Gpu(_)));
-        let ticks: Vec<u64> = of_gpus.map(|(_, record)| record.ticks).collect();
+        let gpu_records = records.iter().filter(|(_, record)| matches!(record.body, RecordBody::Gpu(_)));
+        let ticks: Vec<u64> = gpu_records.map(|(_, record)| record.ticks).collect();
         for (tid, record) in records {
             read.take(tid, record);
         }
@@ -312,8 +312,8 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Availabl
     };
     let ranks = comms().filter(|(process, comm)| has_comm(process, comm, filter)).map(|(_, comm)| comm.rank);
     // Events of a communicator whose creation was not recorded have a rank, too.
-    let of_events = processes.iter().flat_map(|process| &process.ranks).copied();
-    let ranks = ranks.chain(of_events.filter(|_| filter.wants_comm("", None)));
+    let event_ranks = processes.iter().flat_map(|process| &process.ranks).copied();
+    let ranks = ranks.chain(event_ranks.filter(|_| filter.wants_comm("", None)));
     let ends: Option<Vec<u64>> = processes.iter().map(|process| process.end_ns).collect();
     let begin_ns = processes.iter().map(|process| process.begin_ns).min().unwrap_or(0);
     let present = AvailableValues {

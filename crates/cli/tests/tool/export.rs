@@ -108,7 +108,8 @@ fn what_the_analyser_demands_of_events_is_met() {
     let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
     let mut collectives = Vec::new();
     for (rank, events) in (0_u32..).zip(&events) {
-        let (mut open, mut entered, mut requests, mut of_rank) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
+        let (mut open, mut entered, mut requests, mut rank_collectives) =
+            (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
         for event in events {
             // 6. Times before the start would be huge: they are subtracted as unsigned numbers.
             assert!(span.contains(&event.time));
@@ -134,7 +135,8 @@ fn what_the_analyser_demands_of_events_is_met() {
                 EventKind::MpiIsendComplete { request } => assert!(requests.remove(request)),
                 EventKind::MpiCollectiveEnd(collective) => {
                     assert!(collective.bytes_sent > 0 && collective.bytes_received > 0);
-                    of_rank.push(((collective.op, collective.root, collective.comm), open.last().expect("a call").1));
+                    rank_collectives
+                        .push(((collective.op, collective.root, collective.comm), open.last().expect("a call").1));
                 }
                 _ => {}
             }
@@ -146,13 +148,13 @@ fn what_the_analyser_demands_of_events_is_met() {
         let last = events.last().map(|event| &event.kind);
         assert!(matches!(last, Some(EventKind::Leave(region)) if canonical(&definitions, region) == "main"));
         assert!(open.is_empty() && requests.is_empty(), "rank {rank}");
-        collectives.push(of_rank);
+        collectives.push(rank_collectives);
     }
     // 8. Every collective is on every member, in the same order; every message is sent and received.
     assert_eq!((&sent, sent.values().sum()), (&received, 18));
-    assert!(collectives.iter().all(|of_rank| of_rank.len() == 10));
-    for ((of_0, of_1), of_2) in collectives[0].iter().zip(&collectives[1]).zip(&collectives[2]) {
-        let [(first, begin), (second, late), (third, other)] = [*of_0, *of_1, *of_2];
+    assert!(collectives.iter().all(|rank_collectives| rank_collectives.len() == 10));
+    for ((rank_0, rank_1), rank_2) in collectives[0].iter().zip(&collectives[1]).zip(&collectives[2]) {
+        let [(first, begin), (second, late), (third, other)] = [*rank_0, *rank_1, *rank_2];
         assert_eq!((first.0, first.1, first), (CollectiveOp::Allreduce, None, second));
         assert_eq!(first, third);
         // What the analyser computes: how long ranks wait in collectives for the last one to enter.

@@ -232,9 +232,9 @@ impl Fixture {
         self.define(&mut archive, &written);
         for ((location, _), offsets) in self.locations().iter().zip(&self.offsets) {
             let mut local = archive.local_definitions(*location)?;
-            let of_rank_1 = if location.get() == 1 { self.deviation } else { 0.0 };
+            let rank_1_deviation = if location.get() == 1 { self.deviation } else { 0.0 };
             for (time, offset) in offsets {
-                local.clock_offset(*time, *offset, of_rank_1)?;
+                local.clock_offset(*time, *offset, rank_1_deviation)?;
             }
             local.close()?;
         }

@@ -224,8 +224,9 @@ fn all_events(page: &str) -> Vec<PageEvent> {
     let model = model(page);
     let chunks = (0..).zip(model["timeline"]["chunks"].as_array().expect("chunks"));
     let chunks = chunks.filter(|(_, chunk)| chunk["at"] == "page");
-    let of_chunk = |(at, chunk): (i32, &Value)| events_of(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
-    let mut all: Vec<PageEvent> = chunks.flat_map(of_chunk).collect();
+    let events_of_chunk =
+        |(at, chunk): (i32, &Value)| events_of(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
+    let mut all: Vec<PageEvent> = chunks.flat_map(events_of_chunk).collect();
     all.sort_unstable();
     all
 }
@@ -320,6 +321,6 @@ fn a_page_has_the_calls_of_operations_at_the_begin_of_complete_times() {
             |event: &PageEvent| complete.iter().any(|[begin, end]| (begin..=end).contains(&&event.begin_ns));
         all_events(page).into_iter().filter(is_inside).collect::<Vec<PageEvent>>()
     };
-    let (of_part, of_all) = (in_windows(&part), in_windows(&all));
-    assert!(of_all.iter().any(|event| event.has_parent) && of_part == of_all);
+    let (part_events, whole_events) = (in_windows(&part), in_windows(&all));
+    assert!(whole_events.iter().any(|event| event.has_parent) && part_events == whole_events);
 }

@@ -140,10 +140,10 @@ fn the_text_says_what_its_numbers_do_not() {
     // The first of 99 is warm-up.
     assert!(out.starts_with("Rank 1 comes late: 1 rank waited 294.0 µs for it"), "{out}");
     assert!(out.contains("\ncauses of lost time: times overlap and do not add up\n"), "{out}");
-    let of_one = stats(&scratch, &trace, &["--rank", "1"]);
+    let rank_1_stats = stats(&scratch, &trace, &["--rank", "1"]);
     let said = "\n  --rank chooses rows, counts and durations; the verdict, causes, channels, anomalies, phases, steps and the \
                 waiting and skew in operations are of all ranks.\n";
-    assert!(of_one.contains(said) && !out.contains(said), "{of_one}");
+    assert!(rank_1_stats.contains(said) && !out.contains(said), "{rank_1_stats}");
     // Neither calls nor kernels were recorded.
     assert!(!out.contains("GPU"), "{out}");
     let help = stats(&scratch, &trace, &["--help"]);

@@ -140,7 +140,7 @@ impl Problem {
     }
 
     fn bounds(&self, curves: &Curves) -> Vec<PairBounds> {
-        let of_pair = |observed: &[ApproximateConstraint]| {
+        let bounds_of_pair = |observed: &[ApproximateConstraint]| {
             let pair = observed.first().map_or((0, 0), ApproximateConstraint::pair);
             let mut pieces = vec![Bounds::default(); curves.pieces];
             for one in observed {
@@ -164,7 +164,7 @@ impl Problem {
             PairBounds { pair, pieces }
         };
         let pairs = self.observed.chunk_by(|a, b| a.pair() == b.pair());
-        pairs.map(of_pair).collect()
+        pairs.map(bounds_of_pair).collect()
     }
 
     /// How early and late every clock can be at every knot.

@@ -317,16 +317,16 @@ impl<'a> Matching<'a> {
             let launched_ns = kernel.launched_ns.map_or(start_ns, |at_ns| clock.at(at_ns));
             self.add_pairs(&WantedKernel { kernel, start_ns, stop_ns, launched_ns }, &mut pairs);
         }
-        let mut of_number: BTreeMap<u32, Vec<KernelPair>> = BTreeMap::new();
+        let mut by_number: BTreeMap<u32, Vec<KernelPair>> = BTreeMap::new();
         for pair in &pairs {
-            of_number.entry(pair.number).or_default().push(*pair);
+            by_number.entry(pair.number).or_default().push(*pair);
         }
         let mut found = KernelMatches::default();
-        for of_kernel in pairs.chunk_by(|a, b| a.event == b.event) {
+        for kernel_pairs in pairs.chunk_by(|a, b| a.event == b.event) {
             // One that beats all others is the least.
-            let best = of_kernel.iter().min_by_key(|pair| (pair.is_other_size, !pair.is_together, pair.distance_ns));
+            let best = kernel_pairs.iter().min_by_key(|pair| (pair.is_other_size, !pair.is_together, pair.distance_ns));
             let certain = best.filter(|best| {
-                let others = of_kernel.iter().chain(of_number.get(&best.number).into_iter().flatten());
+                let others = kernel_pairs.iter().chain(by_number.get(&best.number).into_iter().flatten());
                 others.filter(|other| other != best).all(|other| best.beats(other))
             });
             let taken = match certain {
@@ -336,7 +336,7 @@ impl<'a> Matching<'a> {
                 }
                 None => {
                     found.uncertain += 1;
-                    of_kernel
+                    kernel_pairs
                 }
             };
             taken.iter().for_each(|pair| self.is_taken[index(pair.number)] = true);

@@ -146,8 +146,8 @@ impl<'a> Job<'a> {
         }
         let group = trace.group(location);
         let ranks = || (0..).zip(&members.job_ranks);
-        let of_group = ranks().find(|(_, rank)| rank.group == group);
-        of_group.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group))).map(|(rank, _)| rank)
+        let group_rank = ranks().find(|(_, rank)| rank.group == group);
+        group_rank.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group))).map(|(rank, _)| rank)
     }
 
     fn stream_id(&self, location: LocationRef) -> Option<u64> {
@@ -170,12 +170,12 @@ impl<'a> Job<'a> {
     pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Track {
         let member = |location: LocationRef| self.source.trace.member_of(location).unwrap_or(location);
         let own = member(location);
-        let of_kernels = |location: &LocationRef| {
+        let has_kernels = |location: &LocationRef| {
             let kind = self.source.trace.location_kind(*location);
             kind == Some(LocationKind::Stream)
                 || kind == Some(LocationKind::Communicator) && member(*location) == *location
         };
-        let before = self.locations_of(rank).filter(of_kernels).take_while(|location| *location != own).count();
+        let before = self.locations_of(rank).filter(has_kernels).take_while(|location| *location != own).count();
         Track { pid: self.device(rank), tid: before as u64 + 1 }
     }
 

@@ -146,9 +146,10 @@ impl<'a> Locations<'a> {
             // The communicator's kernel that ran at this time.
             let runs = |member: &u32| {
                 let range = job.kernels.kernels_of_member(*member);
-                let of_member = job.kernels.all.get(range.clone())?;
-                let before = of_member.partition_point(|kernel| kernel.start_ns <= slice.start_ns).checked_sub(1)?;
-                let is_it = of_member[before].is_measured && of_member[before].stop_ns >= slice.stop_ns;
+                let member_kernels = job.kernels.all.get(range.clone())?;
+                let before =
+                    member_kernels.partition_point(|kernel| kernel.start_ns <= slice.start_ns).checked_sub(1)?;
+                let is_it = member_kernels[before].is_measured && member_kernels[before].stop_ns >= slice.stop_ns;
                 u32::try_from(range.start + before).ok().filter(|_| is_it)
             };
             let number = members.iter().find_map(runs).filter(|_| is_nccl);

@@ -59,7 +59,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     // A part is identified by its first location.
     let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
     let by_first: BTreeMap<LocationRef, _> = firsts.iter().copied().zip(&parts).collect();
-    let of_parts = source.each_location(&firsts, |first| {
+    let part_tables = source.each_location(&firsts, |first| {
         let Some(((process, part), locations)) = by_first.get(&first) else {
             return Ok(Vec::new());
         };
@@ -72,7 +72,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
             Part::Kernels => rows.kernels(locations),
         }
     })?;
-    written.extend(of_parts.into_iter().flatten());
+    written.extend(part_tables.into_iter().flatten());
     nccl_events::sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|table| table.rows).sum(), described, ..Outcome::default() };
     let without = without_table(trace, selection.locations());

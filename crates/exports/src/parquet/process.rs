@@ -253,22 +253,25 @@ impl Collectives {
         let tables = Tables::read(trace, source.progress)?;
         let matched = MatchedCollectives::new(trace, &tables, source.filter);
         let mut instances = files.create("instances", Path::new(""));
-        let mut of_operations = Vec::new();
+        let mut operation_details = Vec::new();
         for (number, instance) in (0..).zip(&matched.all) {
             let operations = matched.operations(instance);
             for row in operations {
                 let waiting_ns = instance.waiting_ns(&tables, *row).filter(|_| instance.is_comparable()).map(signed);
                 let event = tables.operations.event.get(index(*row));
-                of_operations.push(CollectiveDetails { event, instance: number, waiting_ns });
+                operation_details.push(CollectiveDetails { event, instance: number, waiting_ns });
             }
             instances.push(row(trace, &tables, instance, number, operations.len()));
         }
-        of_operations.sort_unstable_by_key(|details| details.event);
+        operation_details.sort_unstable_by_key(|details| details.event);
         let mut ranks = files.create("ranks", Path::new(""));
         for row in rows_of_ranks(trace, &tables) {
             ranks.push(row);
         }
-        Ok((Self { of_operations }, [instances.close()?, ranks.close()?].into_iter().flatten().collect()))
+        Ok((
+            Self { of_operations: operation_details },
+            [instances.close()?, ranks.close()?].into_iter().flatten().collect(),
+        ))
     }
 
     pub(super) fn details_of_operation(&self, event: Option<u64>) -> Option<CollectiveDetails> {

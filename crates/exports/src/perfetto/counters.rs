@@ -86,8 +86,8 @@ pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations
     let trace = source.trace;
     let mut loads = Loads::new();
     let ranks = selection.locations_of_kinds(&[LocationKind::Communicator]);
-    let of_ranks = source.each_location(&ranks, |location| operations(trace, selection, location))?;
-    for (location, [bytes, bandwidth]) in ranks.iter().zip(of_ranks) {
+    let rank_loads = source.each_location(&ranks, |location| operations(trace, selection, location))?;
+    for (location, [bytes, bandwidth]) in ranks.iter().zip(rank_loads) {
         let rank = trace.member_of(*location).unwrap_or(*location);
         for (counter, load) in [(Counter::BytesInFlight, bytes), (Counter::Bandwidth, bandwidth)] {
             loads.entry((rank, counter)).or_default().0.extend(load.0);
@@ -108,8 +108,8 @@ pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations
         add(*slot, load);
     }
     let lanes = selection.locations_of_kinds(&[LocationKind::Connection]);
-    let of_lanes = source.each_location(&lanes, |location| transfers(trace, selection, location, &with_steps))?;
-    for (lane, load) in lanes.iter().zip(of_lanes) {
+    let lane_loads = source.each_location(&lanes, |location| transfers(trace, selection, location, &with_steps))?;
+    for (lane, load) in lanes.iter().zip(lane_loads) {
         add(*lane, load);
     }
     let mut counters = Counters::new();

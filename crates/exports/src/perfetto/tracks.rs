@@ -157,8 +157,8 @@ impl<'a> Tracks<'a> {
     }
 
     fn groups(&self) -> Vec<TrackDescriptor> {
-        let of_locations = self.locations.iter().map(|location| self.trace.group(*location));
-        let groups: BTreeSet<LocationGroupRef> = of_locations.gather();
+        let location_groups = self.locations.iter().map(|location| self.trace.group(*location));
+        let groups: BTreeSet<LocationGroupRef> = location_groups.gather();
         let processes: BTreeSet<LocationGroupRef> = groups.iter().map(|group| self.trace.process(*group)).gather();
         let is_network =
             |location: &&LocationRef| self.trace.location_kind(**location) == Some(LocationKind::Connection);

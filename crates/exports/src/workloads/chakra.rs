@@ -626,8 +626,8 @@ mod tests {
 
     #[test]
     fn large_groups_are_joined() {
-        let of_group = |group: u64| (0..20).map(move |_| operation(0, [group * 10, group * 10 + 5], group));
-        let operations: Vec<Operation<()>> = [1, 2].into_iter().flat_map(of_group).collect();
+        let group_operations = |group: u64| (0..20).map(move |_| operation(0, [group * 10, group * 10 + 5], group));
+        let operations: Vec<Operation<()>> = [1, 2].into_iter().flat_map(group_operations).collect();
         let found = nodes(&operations, &[]);
         assert_eq!(found.len(), 41);
         assert_eq!(shown(&found)[20].0, "joined 15");

@@ -33,7 +33,7 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) fn read(source: &Source<'_>, selection: &Selection<'_>) -> Result<Self> {
         let trace = source.trace;
-        let of_threads =
+        let thread_calls =
             source.each_location(&selection.locations_of_kinds(&[LocationKind::ApiThread]), |location| {
                 let mut found = Self::default();
                 trace.slices(location, |slice| {
@@ -49,7 +49,7 @@ impl Calls {
                 Ok(found)
             })?;
         let mut all = Self::default();
-        for found in of_threads {
+        for found in thread_calls {
             all.groups.extend(found.groups);
             all.collectives.extend(found.collectives);
         }

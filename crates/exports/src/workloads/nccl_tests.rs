@@ -80,7 +80,7 @@ fn shapes(source: &Source<'_>, members: &Members) -> Vec<Shape> {
     for thread in trace.locations_of(&[LocationKind::ApiThread]) {
         *callers.entry(trace.process(trace.group(thread))).or_default() += 1;
     }
-    let of_communicator = |number: u32| {
+    let shape_of_communicator = |number: u32| {
         let mut hosts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
         let mut processes: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
         for member in members.all.iter().filter(|member| member.communicator == number) {
@@ -96,7 +96,7 @@ fn shapes(source: &Source<'_>, members: &Members) -> Vec<Shape> {
         let threads = if processes.keys().all(have_threads) { of_process } else { 1 };
         Shape { ranks: u32::try_from(members.size(number)).unwrap_or(u32::MAX), hosts, of_process, threads }
     };
-    (0..).zip(&members.communicators).map(|(number, _)| of_communicator(number)).collect()
+    (0..).zip(&members.communicators).map(|(number, _)| shape_of_communicator(number)).collect()
 }
 
 /// The test of a function, and whether it reduces.
@@ -235,8 +235,8 @@ impl Command<'_> {
         if processes > 1 {
             command += &format!("$MPIRUN -n {processes} ");
         }
-        if let Some(of_host) = equal.filter(|count| hosts.len() > 1 && *count % of_process == 0) {
-            command += &format!("--map-by ppr:{}:node ", of_host / of_process);
+        if let Some(host_ranks) = equal.filter(|count| hosts.len() > 1 && *count % of_process == 0) {
+            command += &format!("--map-by ppr:{}:node ", host_ranks / of_process);
         }
         command += &format!(
             "\"$NCCL_TESTS/{test}\" -b {least} -e {} -f 2 -t {threads} -g {} -d {}{}",

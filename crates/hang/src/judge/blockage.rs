@@ -298,14 +298,14 @@ struct CommLifetime {
 
 impl<'a> DiedBeforePeers<'a> {
     pub(crate) fn new(job: &'a Job) -> Self {
-        let of_comm = |comm: &Comm| {
+        let lifetime_of_comm = |comm: &Comm| {
             let processes = comm.ranks.values().filter_map(|rank| job.process_of(rank));
             CommLifetime {
                 some_run: processes.clone().any(|one| one.state.is_alive()),
                 last_ns: processes.filter(|one| one.has_clock).map(|one| one.until_ns).max().unwrap_or(0),
             }
         };
-        Self { job, comms: job.comms.iter().chain([&job.everyone]).map(of_comm).collect() }
+        Self { job, comms: job.comms.iter().chain([&job.everyone]).map(lifetime_of_comm).collect() }
     }
 
     /// Whether a member's process was gone while others of the communicator still worked or waited.

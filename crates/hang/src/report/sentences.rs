@@ -612,10 +612,10 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
         let reported = rank.open_calls.iter().filter(|call| call.is_in_nccl);
         let reported = reported.map(|call| (call.since_ns, format!("{} of communicator {}", call.what, comm.name)));
         // Whoever is in a step waits for others: that is a blockage.
-        let of_ranges = rank.activity.call.iter().filter(|call| call.step().is_none() && !is_in_nccl(rank));
-        let of_ranges = of_ranges.map(|call| (call.since_ns, format!("in {}", call.name)));
+        let range_calls = rank.activity.call.iter().filter(|call| call.step().is_none() && !is_in_nccl(rank));
+        let range_texts = range_calls.map(|call| (call.since_ns, format!("in {}", call.name)));
         // A call without a time counts as just begun.
-        let calls = reported.chain(of_ranges).collect::<Vec<_>>().into_iter();
+        let calls = reported.chain(range_texts).collect::<Vec<_>>().into_iter();
         calls.map(move |(since_ns, what)| (job.waited_ns(rank, since_ns).unwrap_or(0), member, comm, what))
     });
     // The first of equals.

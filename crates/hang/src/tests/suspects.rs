@@ -110,9 +110,9 @@ fn different_calls_at_one_position_are_the_cause() {
     assert_eq!((verdict.kind, verdict.found), (Kind::Mismatch, true));
     // A count from below the API is not the program's.
     let below = |call: Call| vec![Call { from_api: false, ..call }];
-    let mut of_bytes = open(20);
-    of_bytes.what.count = 32;
-    assert_eq!(suspect(&judge(&calls([vec![open(20)], below(of_bytes)]))).0, "unknown");
+    let mut bytes_call = open(20);
+    bytes_call.what.count = 32;
+    assert_eq!(suspect(&judge(&calls([vec![open(20)], below(bytes_call)]))).0, "unknown");
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn a_stopped_process_is_told_from_idle_ones() {
 /// A rank in the call that others wait for or, if nobody is seen to wait, in one that makes a connection.
 #[test]
 fn a_rank_in_a_call_is_told_from_idle_ones_in_the_tense_of_the_job() {
-    let in_call = |of_rank_0: Vec<Call>, state: RecordingState| {
-        let mut job = calls([of_rank_0, Vec::new()]);
+    let in_call = |rank_0_calls: Vec<Call>, state: RecordingState| {
+        let mut job = calls([rank_0_calls, Vec::new()]);
         let (what, since_ns) = ("in the launch of a kernel".to_owned(), NOW_NS - 20 * SECOND_NS);
         let rank = job.comms[0].ranks.get_mut(&1).expect("there");
         rank.open_calls.push(OpenCall { what, is_in_nccl: true, since_ns });

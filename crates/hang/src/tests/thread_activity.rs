@@ -180,11 +180,11 @@ fn who_waits_in_a_collective_and_for_whom_says_it_by_ranges() {
 }
 
 /// Three ranks split a communicator, each on a thread that called NCCL; `of_last` is what the last rank does.
-fn split_on_threads(of_last: fn(&mut Recording)) -> Report {
+fn split_on_threads(last_call: fn(&mut Recording)) -> Report {
     report_on(|rank, process| {
         push(&mut process.main, 0, c"train_step #", &[(RangeField::Number, 17)]);
         if rank == 3 {
-            return of_last(process);
+            return last_call(process);
         }
         let mut other = process.thread("groups");
         push(&mut other, 0, c"build_groups", &[]);

@@ -536,15 +536,16 @@ impl SlotWriter {
     pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
         self.put_held();
         let [before, after] = [switch.before, switch.after].map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
-        let (cause, of_steps) = match switch.cause {
+        let (cause, step_switch) = match switch.cause {
             Cause::File => (0, None),
             Cause::Signal => (1, None),
             Cause::Steps(switch) => {
                 (pair(2, u32::from(switch.is_exact) | u32::from(switch.is_named) << 1), Some(switch))
             }
         };
-        let range = of_steps.and_then(|switch| switch.range);
-        let payload = [before, after, cause, range.map_or(0, Span::word), of_steps.map_or(0, |switch| switch.started)];
+        let range = step_switch.and_then(|switch| switch.range);
+        let payload =
+            [before, after, cause, range.map_or(0, Span::word), step_switch.map_or(0, |switch| switch.started)];
         let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
     }
 

@@ -135,17 +135,17 @@ fn switches_come_back() {
         after: EventSelection { is_on: false, events: 0x80e },
     };
     let range = Some(Span { first: 100, last: u32::MAX });
-    let of_steps =
+    let step_switch =
         Switch { cause: Cause::Steps(StepSwitch { range, started: 99, is_exact: true, is_named: true }), ..switch };
     let not_selected = std::array::from_fn(|kind| 1000 + kind as u64);
     let (records, _) = recorded(|to| {
         to.switch(99, 0, &switch);
-        to.switch(101, 0xc0, &of_steps);
+        to.switch(101, 0xc0, &step_switch);
         to.not_selected(not_selected);
     });
     let found = |body: RecordBody| records.iter().find(|record| record.body == body).expect("the record");
     assert_eq!(found(RecordBody::Switch(switch)).ticks, 99);
-    let found_of_steps = found(RecordBody::Switch(of_steps));
+    let found_of_steps = found(RecordBody::Switch(step_switch));
     assert_eq!((found_of_steps.ticks, found_of_steps.id), (101, 0xc0));
     let _counts = found(RecordBody::NotSelected(not_selected));
 }

@@ -55,11 +55,11 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
 /// All values that only grow, except late events: their number depends on the reader.
 pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
     let families = Families::new(Names::Ours).collect(snapshot);
-    let of_family = |family: &live::Family| -> Vec<String> {
+    let lines_of_family = |family: &live::Family| -> Vec<String> {
         family.samples.iter().map(|sample| format!("{} {:?} {:?}", family.name, sample.labels, sample.value)).collect()
     };
     let is_of_job = |family: &&live::Family| family.kind != MetricKind::Gauge && family.name != "nccl_late_events";
-    families.iter().filter(is_of_job).flat_map(of_family).collect()
+    families.iter().filter(is_of_job).flat_map(lines_of_family).collect()
 }
 
 /// A job that keeps its journals.
@@ -164,9 +164,9 @@ impl Totals {
         };
         let classes = list(&report["operations"]).iter().filter(|class| !is_derived(class));
         totals.compared = classes.map(|class| number(&class["comparable"])).sum();
-        let of_ranks = |name: &str| list(&report["ranks"]).iter().map(|rank| number(&rank[name])).sum();
-        totals.last = of_ranks("last");
-        totals.caused_s = Duration::from_nanos(of_ranks("caused_ns")).as_secs_f64();
+        let sum_of_ranks = |name: &str| list(&report["ranks"]).iter().map(|rank| number(&rank[name])).sum();
+        totals.last = sum_of_ranks("last");
+        totals.caused_s = Duration::from_nanos(sum_of_ranks("caused_ns")).as_secs_f64();
         totals
     }
 
@@ -194,12 +194,12 @@ impl Totals {
                 let range = totals.busbw.entry(key.clone()).or_insert((busbw, busbw));
                 *range = (range.0.min(busbw), range.1.max(busbw));
             }
-            let of_class = totals.operations.entry(key).or_default();
+            let class_operations = totals.operations.entry(key).or_default();
             assert_eq!(series.duration.count(), series.count);
-            of_class.count += series.count;
-            *of_class.timing.entry(series.timing.to_owned()).or_default() += series.count;
-            of_class.bytes = Some(of_class.bytes.unwrap_or(0) + series.bytes);
-            of_class.duration_s += Duration::from_nanos(series.duration.sum_ns).as_secs_f64();
+            class_operations.count += series.count;
+            *class_operations.timing.entry(series.timing.to_owned()).or_default() += series.count;
+            class_operations.bytes = Some(class_operations.bytes.unwrap_or(0) + series.bytes);
+            class_operations.duration_s += Duration::from_nanos(series.duration.sum_ns).as_secs_f64();
         }
         for pair in &snapshot.pairs {
             let key = (name(pair.communicator), pair.from.into(), pair.to.into());

@@ -106,8 +106,8 @@ fn summed_up(process: Process, directory: &TempDir) -> Snapshot {
 }
 
 fn count_of(snapshot: &Snapshot, function: &str) -> u64 {
-    let of_function = snapshot.operations.iter().filter(|operation| operation.function == function);
-    of_function.map(|operation| operation.count).sum()
+    let function_operations = snapshot.operations.iter().filter(|operation| operation.function == function);
+    function_operations.map(|operation| operation.count).sum()
 }
 
 /// 64 ranks make 128 sends and receives each, all recorded within the one-second wait.

@@ -218,9 +218,9 @@ impl GpuTask {
 /// The event that a launch's work is part of: the operation, or the plan of several operations.
 fn parent(tables: &Tables, operations: &LinkedOperations, launch: Option<EventRow>, of: &[u32]) -> u64 {
     let of = of.iter().filter_map(|&at| operations.all.get(index(at)));
-    let of_launch: Vec<_> = of.map(|linked| tables.operation(linked.operation)).collect();
+    let launched_operations: Vec<_> = of.map(|linked| tables.operation(linked.operation)).collect();
     let launch = launch.and_then(|launch| tables.head(launch)).map_or(0, |launch| launch.id);
-    match of_launch.as_slice() {
+    match launched_operations.as_slice() {
         [] => launch,
         [one] => one.id,
         [first, others @ ..] => {
@@ -371,17 +371,17 @@ fn tie_node(
         }
     }
     let is_shared = calls.len() > 1;
-    for mut of_call in calls.into_values() {
-        nccl_events::sort::sort_by_key(&mut of_call, |&(number, at, _)| (number, at));
-        let mut pairs = kernels.iter().zip(&of_call);
+    for mut call_operations in calls.into_values() {
+        nccl_events::sort::sort_by_key(&mut call_operations, |&(number, at, _)| (number, at));
+        let mut pairs = kernels.iter().zip(&call_operations);
         let waits = pairs.all(|(&kernel, (_, _, operation))| {
             let begun = work.all.get(kernel).map(|one| one.start.saturating_add(one.uncertainty_ns));
             begun.is_some_and(|begun| operation.start <= begun)
         });
-        if of_call.len() != kernels.len() || !waits {
+        if call_operations.len() != kernels.len() || !waits {
             continue;
         }
-        for (&kernel, (_, at, operation)) in kernels.iter().zip(&of_call) {
+        for (&kernel, (_, at, operation)) in kernels.iter().zip(&call_operations) {
             let by = work.of_operation.get_mut(*at);
             if let (Some(one), Some(by)) = (work.all.get_mut(kernel), by) {
                 by.by_cupti = Some(one.interval(is_shared));

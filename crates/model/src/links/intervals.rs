@@ -202,17 +202,17 @@ pub fn intervals(
     let is_same_kernel = |a: &Task, b: &Task| a.2 != 0 && (a.0, a.2) == (b.0, b.2);
     let mut context = None;
     let mut earlier = PreviousKernel::default();
-    let mut of_kernel: Vec<Interval> = Vec::new();
+    let mut kernel_intervals: Vec<Interval> = Vec::new();
     for kernel in order.chunk_by(is_same_kernel) {
         let of = kernel.first().map(|task| task.0);
         if context != of {
             context = of;
             earlier = PreviousKernel::default();
         }
-        of_kernel.clear();
-        of_kernel.extend(kernel.iter().filter_map(|task| intervals.get(task.3).copied().flatten()));
-        share_kernel(&mut of_kernel, earlier);
-        for (task, interval) in kernel.iter().zip(&of_kernel) {
+        kernel_intervals.clear();
+        kernel_intervals.extend(kernel.iter().filter_map(|task| intervals.get(task.3).copied().flatten()));
+        share_kernel(&mut kernel_intervals, earlier);
+        for (task, interval) in kernel.iter().zip(&kernel_intervals) {
             earlier.add(interval);
             if let Some(place) = intervals.get_mut(task.3) {
                 *place = Some(*interval);
@@ -251,9 +251,9 @@ fn infer_step_ends(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
     let mut order: Vec<(u64, u8, u64, Row<ProxyStep>)> = order.collect();
     order.sort_unstable();
     let mut ends = BTreeMap::new();
-    for of_slot in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let restarts = of_slot.iter().skip(1).map(|&(_, _, start, _)| Some(start));
-        for (&(parent, _, start, row), restart) in of_slot.iter().zip(restarts.chain([None])) {
+    for slot_steps in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let restarts = slot_steps.iter().skip(1).map(|&(_, _, start, _)| Some(start));
+        for (&(parent, _, start, row), restart) in slot_steps.iter().zip(restarts.chain([None])) {
             // Without a known operation the slot is unknown: NCCL passes no parent, or the parent was lost.
             let (None, Some(op)) = (tables[row].stop(), tables.get::<ProxyOp>(parent)) else {
                 continue;

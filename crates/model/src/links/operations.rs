@@ -85,13 +85,13 @@ impl LinkedOperations {
         };
         for (_, operation) in order {
             let at = index_u32(operations.all.len());
-            let of_row = match operation {
+            let row_number = match operation {
                 OperationRow::Coll(row) => operations.of_colls.get_mut(row.index()),
                 OperationRow::P2p(row) => operations.of_p2ps.get_mut(row.index()),
                 OperationRow::CeColl(row) => operations.of_ce_colls.get_mut(row.index()),
             };
-            if let Some(of_row) = of_row {
-                *of_row = at;
+            if let Some(row_number) = row_number {
+                *row_number = at;
             }
             operations.all.push(LinkedOperation::new(operation));
         }

@@ -365,10 +365,10 @@ impl Tables {
 pub fn add_losses(counts: &mut Counts, losses: &Losses) {
     let by_kind = losses.starts.iter().zip(&losses.stops).zip(&losses.states);
     for (kind, ((starts, stops), states)) in Kind::ALL.into_iter().zip(by_kind) {
-        let of_kind = counts.kind_mut(kind);
-        of_kind.lost += starts;
-        of_kind.stops_lost += stops;
-        of_kind.states_lost += states;
+        let kind_counts = counts.kind_mut(kind);
+        kind_counts.lost += starts;
+        kind_counts.stops_lost += stops;
+        kind_counts.states_lost += states;
         counts.stops_lost += stops;
         counts.states_lost += states;
     }

@@ -226,11 +226,11 @@ impl Coverage {
         if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
             return Self::Unknown;
         }
-        let of_steps = switches.filter_map(|at| Some((at.context, at.step_switch()?)));
-        if of_steps.clone().next().is_none() {
+        let step_switches = switches.filter_map(|at| Some((at.context, at.step_switch()?)));
+        if step_switches.clone().next().is_none() {
             return Self::Whole;
         }
-        let own = of_steps.filter(|&(of, _)| of == context).map(|(_, switch)| switch);
+        let own = step_switches.filter(|&(of, _)| of == context).map(|(_, switch)| switch);
         if own.clone().next().is_none() || own.clone().any(|switch| !switch.is_exact) {
             return Self::Unknown;
         }

@@ -104,8 +104,8 @@ impl Chunks {
     /// Chunk indices by importance: first and last, then those with `moments`, then by how long ranks waited in them.
     pub(crate) fn by_weight(&self, moments: &[u64]) -> Vec<usize> {
         let ends = [0, self.all.len().saturating_sub(1)];
-        let of_moment = |ns: &u64| self.all.partition_point(|chunk| chunk.begin_ns <= *ns).saturating_sub(1);
-        let mut order: Vec<usize> = ends.into_iter().chain(moments.iter().map(of_moment)).collect();
+        let chunk_at = |ns: &u64| self.all.partition_point(|chunk| chunk.begin_ns <= *ns).saturating_sub(1);
+        let mut order: Vec<usize> = ends.into_iter().chain(moments.iter().map(chunk_at)).collect();
         let mut rest: Vec<usize> = (0..self.all.len()).collect();
         nccl_events::sort::sort_by_key(&mut rest, |at| std::cmp::Reverse(self.all[*at].waiting_ns));
         order.append(&mut rest);

@@ -86,8 +86,8 @@ impl UncutTimeline {
         let last_ns = tables.operations.stop_ns.iter().copied().max().unwrap_or(0).max(report.run.duration_ns);
         let begin_ns = filter.from_ns.unwrap_or(0);
         let span = (begin_ns, filter.to_ns.unwrap_or(last_ns).min(last_ns.max(1)).max(begin_ns));
-        let of_locations: Vec<u64> = places.locations.iter().map(|location| location.events).collect();
-        let plan = Plan::new(analysis, span, filter.to_ns, most, &of_locations);
+        let location_events: Vec<u64> = places.locations.iter().map(|location| location.events).collect();
+        let plan = Plan::new(analysis, span, filter.to_ns, most, &location_events);
         let mut events = Events::read(trace, analysis, &plan, &places.locations, progress)?;
         let is_kept = places.move_threads(&events.ranks, wants);
         events.remove_locations(is_kept, &mut places.locations);

@@ -161,11 +161,11 @@ fn moments(analysis: &Analysis, span: (u64, u64), length_ns: u64) -> Vec<(u64, u
     open.sort_unstable();
     moments.extend(open.into_iter().take(OF_EACH));
     for rank in report.causes.iter().filter_map(|cause| cause.rank) {
-        let of_rank = instances.all.iter().filter(|instance| !instance.is_warm_up);
-        let of_rank =
-            of_rank.filter(|instance| instance.last.is_some_and(|last| tables.members.row(last).job_rank == rank));
+        let rank_instances = instances.all.iter().filter(|instance| !instance.is_warm_up);
+        let rank_instances = rank_instances
+            .filter(|instance| instance.last.is_some_and(|last| tables.members.row(last).job_rank == rank));
         let mut worst: Vec<(u64, (u64, u64))> = Vec::new();
-        for instance in of_rank {
+        for instance in rank_instances {
             worst.push((instance.skew_ns(), (instance.arrivals.first_ns, instance.arrivals.end_ns)));
             worst.sort_unstable_by(|a, b| b.cmp(a));
             worst.truncate(OF_EACH);

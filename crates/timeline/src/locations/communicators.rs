@@ -52,28 +52,28 @@ pub(super) fn build_communicators(model: &Process<'_>, builder: &mut TimelineBui
     for collective in derived(model, builder, order.iter().flatten()) {
         add(&mut order, collective);
     }
-    for mut of_rank in order {
-        nccl_events::sort::sort_by_key(&mut of_rank, |shown| {
+    for mut rank_operations in order {
+        nccl_events::sort::sort_by_key(&mut rank_operations, |shown| {
             let Interval { start, .. } = shown.interval;
             let RegionInstance { kind, order, .. } = shown.instance;
             (start, shown.enqueued, kind != InstanceKind::Derived, order)
         });
         let mut rows = OperationRows::default();
-        let context = of_rank.first().map(|shown| shown.context);
+        let context = rank_operations.first().map(|shown| shown.context);
         if let Some(context) = context {
             let mut location = builder.location(LocationKey::Communicator(context));
-            location.reserve(of_rank.len());
-            for shown in &mut of_rank {
+            location.reserve(rank_operations.len());
+            for shown in &mut rank_operations {
                 place_operation(model, &mut location, &mut rows, shown);
             }
         }
-        add_messages(model, builder, &mut of_rank);
+        add_messages(model, builder, &mut rank_operations);
     }
 }
 
 fn add(order: &mut [Vec<ShownOperation>], shown: ShownOperation) {
-    if let Some(of_rank) = order.get_mut(index(shown.context)) {
-        of_rank.push(shown);
+    if let Some(rank_operations) = order.get_mut(index(shown.context)) {
+        rank_operations.push(shown);
     }
 }
 
@@ -179,21 +179,21 @@ fn place_operation(
 
 /// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
 /// a kernel's operations end differs from rank to rank.
-fn add_messages(model: &Process<'_>, builder: &mut TimelineBuilder, of_rank: &mut [ShownOperation]) {
-    nccl_events::sort::sort_by_key(of_rank, |shown| (shown.enqueued, shown.index()));
+fn add_messages(model: &Process<'_>, builder: &mut TimelineBuilder, rank_operations: &mut [ShownOperation]) {
+    nccl_events::sort::sort_by_key(rank_operations, |shown| (shown.enqueued, shown.index()));
     // Readers match the records of ranks by order, so all must be there.
-    let Some(context) = of_rank.first().map(|shown| shown.context) else {
+    let Some(context) = rank_operations.first().map(|shown| shown.context) else {
         return;
     };
     let is_whole = match model.tables.coverage(context) {
         Coverage::Whole => true,
         // Sends and receives are cut by call time, which differs between ranks.
-        Coverage::StepRanges(_) if counts_alike(model, context, of_rank) => false,
+        Coverage::StepRanges(_) if counts_alike(model, context, rank_operations) => false,
         // Other ranks may have had other collectives in their steps.
         Coverage::StepRanges(_) | Coverage::NamedSteps(_) | Coverage::Unknown => return,
     };
-    let mut messages = Messages::for_operations(of_rank.len());
-    for shown in of_rank.iter() {
+    let mut messages = Messages::for_operations(rank_operations.len());
+    for shown in rank_operations.iter() {
         if !is_whole && !shown.is_collective() {
             continue;
         }
@@ -206,10 +206,10 @@ fn add_messages(model: &Process<'_>, builder: &mut TimelineBuilder, of_rank: &mu
 }
 
 /// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
-fn counts_alike(model: &Process<'_>, context: u32, of_rank: &[ShownOperation]) -> bool {
+fn counts_alike(model: &Process<'_>, context: u32, rank_operations: &[ShownOperation]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::from_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
-    let mut operations = of_rank.iter().filter_map(|shown| model.links.operation(shown.index()));
+    let mut operations = rank_operations.iter().filter_map(|shown| model.links.operation(shown.index()));
     has_api_events || !operations.any(|linked| linked.shows_graphs(model.tables))
 }
 

@@ -132,11 +132,11 @@ pub(super) fn build_steps(model: &Process<'_>, builder: &mut TimelineBuilder) {
             order.add(key, (step.start, row, end.max(step.start)));
         }
     }
-    for (key, of_location) in order.in_order() {
+    for (key, location_steps) in order.in_order() {
         let mut siblings = Siblings::default();
         let mut location = builder.location(key);
-        location.reserve(PHASES * of_location.len());
-        for (start, row, end) in of_location {
+        location.reserve(PHASES * location_steps.len());
+        for (start, row, end) in location_steps {
             let step = &model.tables[row];
             let sibling = siblings.take(start, end);
             location.builder().shown(Kind::ProxyStep);
@@ -182,7 +182,7 @@ pub(super) fn build_connections(model: &Process<'_>, builder: &mut TimelineBuild
         let transfer = Transfer { start, row, end, waits_until, is_reported: progress.is_some(), order: op.order };
         order.add(LocationKey::Net(owner, channel, is_send, peer), transfer);
     }
-    for (key, of_location) in order.in_order() {
+    for (key, location_transfers) in order.in_order() {
         let name = match key {
             LocationKey::Net(_, _, false, _) => "netRecv",
             _ => "netSend",
@@ -191,8 +191,8 @@ pub(super) fn build_connections(model: &Process<'_>, builder: &mut TimelineBuild
         let regions = [queued, transfer.showing(Kind::ProxyOp)].map(|key| builder.region(key));
         let mut siblings = Siblings::default();
         let mut location = builder.location(key);
-        location.reserve(of_location.len());
-        for transfer in of_location {
+        location.reserve(location_transfers.len());
+        for transfer in location_transfers {
             add_transfer(&mut location, &mut siblings, transfer, regions);
         }
     }
@@ -308,12 +308,12 @@ pub(super) fn build_channels(model: &Process<'_>, builder: &mut TimelineBuilder)
         order.add(LocationKey::Channel(owner, event.fields.channel), (start, end, row));
     }
     let phases = by_channel(model);
-    for (key, of_location) in order.in_order() {
+    for (key, location_channels) in order.in_order() {
         let mut siblings = Siblings::default();
         let shown = RegionKey::fixed(RegionClass::Channel, "ncclKernelChannel");
         let region = builder.region(shown.showing(Kind::KernelCh));
         let mut location = builder.location(key);
-        for (start, end, row) in of_location {
+        for (start, end, row) in location_channels {
             location.builder().shown(Kind::KernelCh);
             let event = &model.tables[row];
             let instance = RegionInstance::for_event(row, event.order, InstanceKind::Channel, region);
@@ -387,9 +387,9 @@ pub(super) fn build_proxy_threads(model: &Process<'_>, builder: &mut TimelineBui
         order.push((LocationKey::Proxy(thread), control.start, row));
     }
     nccl_events::sort::sort(&mut order);
-    for of_thread in order.chunk_by(|a, b| a.0 == b.0) {
+    for thread_controls in order.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
-        for &(key, start, row) in of_thread {
+        for &(key, start, row) in thread_controls {
             let control = &model.tables[row];
             let phases = thread_states(control);
             if phases.is_empty() {
@@ -432,9 +432,9 @@ pub(super) fn build_plugins(model: &Process<'_>, builder: &mut TimelineBuilder) 
         }
     }
     nccl_events::sort::sort(&mut order);
-    for of_location in order.chunk_by(|a, b| a.0 == b.0) {
+    for location_events in order.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
-        for &(key, start, row) in of_location {
+        for &(key, start, row) in location_events {
             let event = &model.tables[row];
             let sends = matches!(key, LocationKey::Plugin(_, _, true, ..));
             let kind = if sends { InstanceKind::PluginSend } else { InstanceKind::PluginReceive };

@@ -142,9 +142,9 @@ pub(super) fn build_ranges(model: &Process<'_>, builder: &mut TimelineBuilder) {
         }
     }
     nccl_events::sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.start, shown.instance.order));
-    for of_domain in started.chunk_by(|a, b| a.0 == b.0) {
+    for domain_ranges in started.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
-        for &(domain, shown) in of_domain {
+        for &(domain, shown) in domain_ranges {
             let sibling = siblings.take(shown.start, shown.end);
             builder.on_location(LocationKey::Ranges(domain), sibling, shown);
         }

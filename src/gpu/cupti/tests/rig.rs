@@ -249,9 +249,9 @@ impl Rig {
     pub(crate) fn all_are_joined(&self, launched: &[Launched]) {
         let mut expected: Vec<_> = launched.to_vec();
         expected.sort();
-        let of_launches = self.output.kernels.iter().filter(|(id, _)| *id != 0);
+        let launched_kernels = self.output.kernels.iter().filter(|(id, _)| *id != 0);
         let mut found: Vec<_> =
-            of_launches.map(|(id, kernel)| Launched { id: *id, correlation: kernel.correlation }).collect();
+            launched_kernels.map(|(id, kernel)| Launched { id: *id, correlation: kernel.correlation }).collect();
         found.sort();
         assert_eq!(found.len(), expected.len(), "{:?}", self.output.counts);
         assert!(found == expected);

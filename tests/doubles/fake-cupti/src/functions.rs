@@ -76,7 +76,7 @@ fn switch_kind(client: &Client, kind: u32, on: bool) -> Outcome {
     let state = &mut *client.state.lock();
     if on {
         state.kinds.insert(kind);
-        state.functions.retain(|(of_kind, _), _| *of_kind != kind);
+        state.functions.retain(|(function_kind, _), _| *function_kind != kind);
     } else {
         state.kinds.remove(&kind);
     }

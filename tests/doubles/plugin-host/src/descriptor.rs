@@ -115,12 +115,12 @@ impl Descriptor {
                 (Type::Text, Some(Value::Text(Some(text)))) => {
                     new.poke(*at, 8, text.as_ptr().expose_provenance() as u64)
                 }
-                (Type::Number(of_name), value) => {
+                (Type::Number(number_of_name), value) => {
                     let text = match value {
                         Some(Value::Text(Some(text))) => text.to_str().unwrap_or(""),
                         _ => "",
                     };
-                    new.poke(*at, 1, of_name(text).into())
+                    new.poke(*at, 1, number_of_name(text).into())
                 }
                 _ => true,
             };

@@ -227,10 +227,10 @@ fn steps(
     from_ns: u64,
 ) -> Vec<Step> {
     let mut sent_ns = from_ns + 1_000;
-    let of_operation = bytes;
+    let operation_bytes = bytes;
     let bytes = bytes / u64::from(job.channels * STEPS);
     let (latency, time) = match job.wrong {
-        Disturbance::SlowSize { bytes, factor } if bytes == of_operation => (factor, factor),
+        Disturbance::SlowSize { bytes, factor } if bytes == operation_bytes => (factor, factor),
         Disturbance::SlowPair { from, latency, time } if from == rank => (latency, time),
         Disturbance::SlowNic { rank: slow, factor } if slow == rank || slow == (rank + 1) % job.ranks => {
             (factor, factor)

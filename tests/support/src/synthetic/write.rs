@@ -64,17 +64,17 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
         for communicator in 0..=job.communicators.len() {
             let location = member(communicator, rank as u32);
             let mut writer = archive.event_writer(location).expect("an event file");
-            let of_it =
+            let communicator_operations =
                 operations.iter().enumerate().filter(|(_, operation)| operation.communicator as usize == communicator);
-            operation_events(&mut writer, rank, job, of_it.collect()).expect("events");
+            operation_events(&mut writer, rank, job, communicator_operations.collect()).expect("events");
             events.push((location, writer.close().expect("closed")));
         }
         for region in [3, 4].into_iter().filter(|_| job.has_kernels) {
             let location = LocationRef::new(u64::from(STREAMS + region) << 32 | rank as u64);
             let mut writer = archive.event_writer(location).expect("an event file");
             for operation in operations {
-                let of_nccl = (operation.start_ns, operation.stop_ns);
-                let (start_ns, stop_ns) = if region == 3 { of_nccl } else { operation.computation() };
+                let nccl_interval = (operation.start_ns, operation.stop_ns);
+                let (start_ns, stop_ns) = if region == 3 { nccl_interval } else { operation.computation() };
                 let region = RegionRef::new(region);
                 writer.enter(start_ns, region, Attributes::NONE).expect("an event");
                 writer.leave(stop_ns, region, Attributes::NONE).expect("an event");

@@ -106,18 +106,18 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     assert_eq!(counts, [3, 1, 2, 1]);
     let told = tool(&["info"], &job);
     assert!(told.contains("3 ranges of the program, 1 mark, 2 calls that only NVTX shows"), "{told}");
-    let of_archive = tool(&["print", "--kind", "Range"], &job);
+    let archive_text = tool(&["print", "--kind", "Range"], &job);
     let entered = ["step #", "forward", "here", "backward"].map(|name| format!("enter {name}"));
-    assert!(entered.iter().all(|line| of_archive.contains(line)), "{of_archive}");
-    assert!(!of_archive.contains("ncclAllReduce bytes"), "{of_archive}");
-    let of_journal = tool(&["print", "--kind", "Range"], &part);
+    assert!(entered.iter().all(|line| archive_text.contains(line)), "{archive_text}");
+    assert!(!archive_text.contains("ncclAllReduce bytes"), "{archive_text}");
+    let journal_text = tool(&["print", "--kind", "Range"], &part);
     for line in [
         "range push level=0 name=step # number=17 category=3 color=4278255360 payload=5",
         "range push level=2 domain=NCCL name=ncclAllReduce",
         "range mark domain=lib name=here payload=2.5",
         "range pop level=0",
     ] {
-        assert!(of_journal.contains(line), "{line}: {of_journal}");
+        assert!(journal_text.contains(line), "{line}: {journal_text}");
     }
     let definitions = archive.definitions().expect("definitions");
     let mut regions: Vec<String> = definitions.regions.values().map(|region| text_of(&definitions, region)).collect();
@@ -288,9 +288,9 @@ fn ranges_around_init_and_finalize_are_the_calls_and_name_the_parent() {
 /// last one. Calls have no ids, as up to 2.27; which rank it is, NCCL says since then.
 #[test]
 fn what_nccl_does_on_another_thread_for_a_call_is_not_shown_beside_the_call() {
-    let of_rank = " comm_id=119 nodes=1 rank=0 ranks=2";
-    let of_other = " comm_id=119 nodes=1 rank=1 ranks=2";
-    for (ranks, destroyed) in [(Some([0, 1]), [of_rank, of_other]), (None, [" rank=0", " rank=1"])] {
+    let rank_attributes = " comm_id=119 nodes=1 rank=0 ranks=2";
+    let other_attributes = " comm_id=119 nodes=1 rank=1 ranks=2";
+    for (ranks, destroyed) in [(Some([0, 1]), [rank_attributes, other_attributes]), (None, [" rank=0", " rank=1"])] {
         let job = new_job();
         let mut process = one_rank(&job);
         let (mut second, mut thread) = (process.thread("second"), process.thread("init"));

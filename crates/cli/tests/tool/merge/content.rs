@@ -172,8 +172,8 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
         let comm = &definitions.comms[&collective.comm];
         assert_eq!((text(comm.name), &*definitions.groups[&comm.group].members), ("world", &[3, 4, 5][..]));
     }
-    let of_mpi = |group: &&Group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi;
-    let lists: Vec<_> = definitions.groups.values().filter(of_mpi).collect();
+    let is_mpi = |group: &&Group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi;
+    let lists: Vec<_> = definitions.groups.values().filter(is_mpi).collect();
     assert_eq!(lists.len(), 1);
     assert_eq!(lists[0].members[3..], [0, 1, 2].map(|rank| ours(rank).get()));
     // Three nodes of hosts instead of five: NCCL's are unified with Score-P's.

@@ -15,8 +15,8 @@ pub(super) const DRIVER_VERSION: c_int = 13040;
 pub(super) const CAPABILITY: (c_int, c_int) = (8, 0);
 
 /// 16 bytes; the first is different for each device. A part of a device has another UUID than the whole.
-fn uuid(device: c_int, of_part: bool) -> [u8; 16] {
-    let mut all = if of_part { [0xfb; 16] } else { [0xfa; 16] };
+fn uuid(device: c_int, is_part: bool) -> [u8; 16] {
+    let mut all = if is_part { [0xfb; 16] } else { [0xfa; 16] };
     all[0] = device as u8 + 1;
     all
 }

@@ -30,8 +30,8 @@ impl Connection {
         sending: bool,
         multiple: u64,
     ) -> Connection {
-        let of_peer = env.peer(rank).field(if sending { 0 } else { conn::RECV_IN_PEER });
-        let info = of_peer.field(index * conn::SIZE);
+        let peer_address = env.peer(rank).field(if sending { 0 } else { conn::RECV_IN_PEER });
+        let info = peer_address.field(index * conn::SIZE);
         let (head, tail) = (info.field(conn::HEAD).follow(), info.field(conn::TAIL).follow());
         let step_bytes = match proto {
             Proto::Simple => info.field(conn::STEP_SIZE).read::<i32>() as usize,
