@@ -442,7 +442,8 @@ impl Links {
     }
 
     pub(super) fn put(&self, [parent, group]: ParentAndGroup) {
-        // SAFETY: the pointer is to a field of the descriptor, a variable of NCCL's on this thread (contract of `of`).
+        // SAFETY: the pointer is to a field of the descriptor, a variable of NCCL's on this thread (contract of
+        // `read`).
         unsafe { self.parent.write(pointer(parent)) };
         if let Some(place) = self.group {
             // SAFETY: as above.

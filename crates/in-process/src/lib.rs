@@ -204,8 +204,8 @@ impl Object {
 
     /// The file name, without its directory. The object must still be loaded.
     pub fn file_name(&self) -> String {
-        // SAFETY: the path is not NULL (`of`), so it is the dynamic linker's string, which lives as long as the object
-        // is loaded. Callers call this right after they have found a symbol in the object.
+        // SAFETY: the path is not NULL (`from_address`), so it is the dynamic linker's string, which lives as long as
+        // the object is loaded. Callers call this right after they have found a symbol in the object.
         let path = unsafe { CStr::from_ptr(self.path) };
         let path = path.to_string_lossy();
         path.rsplit('/').next().unwrap_or(&path).to_owned()

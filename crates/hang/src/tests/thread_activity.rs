@@ -179,7 +179,7 @@ fn who_waits_in_a_collective_and_for_whom_says_it_by_ranges() {
     assert_says(&report.verdict.text, &parts);
 }
 
-/// Three ranks split a communicator, each on a thread that called NCCL; `of_last` is what the last rank does.
+/// Three ranks split a communicator, each on a thread that called NCCL; `last_call` is what the last rank does.
 fn split_on_threads(last_call: fn(&mut Recording)) -> Report {
     report_on(|rank, process| {
         push(&mut process.main, 0, c"train_step #", &[(RangeField::Number, 17)]);
