@@ -86,7 +86,7 @@ pub(crate) fn write(
     let topology = Topology::of(parts.dumps, processes, &communicators);
     let mut strings = Strings::default();
     let string_maps = number_strings(processes, &origins, &mut strings);
-    let matching = Matching::of(processes, &communicators);
+    let matching = Matching::of(processes, &communicators)?;
     let attributes = attributes(&manifests);
     let regions = regions(&manifests);
     let sources = Sources {
