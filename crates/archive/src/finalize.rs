@@ -410,7 +410,7 @@ pub(crate) enum OptionsSource {
     },
     Unreadable {
         reason: String,
-        /// Whether the part can be written again: its journal exists, and no other version wrote the part.
+        /// Whether the part can be written again: its journal exists, and no later version wrote the part.
         can_be_written: bool,
     },
 }
@@ -429,9 +429,10 @@ impl OptionsSource {
     }
 }
 
-/// Whether a part with an unreadable manifest can be written again.
+/// Whether a part with an unreadable manifest can be written again. One that a later version wrote is left to it.
 pub(crate) fn can_be_written(part: &Path, error: &Error) -> bool {
-    !matches!(error, Error::ManifestFormat { .. }) && has_journal(part)
+    let is_of_later = matches!(error, Error::ManifestFormat { found, known, .. } if found > known);
+    !is_of_later && has_journal(part)
 }
 
 /// The level for all parts: as requested, else that of most parts that cannot be written again, else of the first

@@ -152,6 +152,21 @@ fn change_manifest(part: &Path, change: impl FnOnce(&mut Value)) {
     std::fs::write(&path, manifest.to_string()).expect("written");
 }
 
+/// What an earlier version wrote is written anew from its journal; what a later one wrote is left to it.
+#[test]
+fn a_part_of_another_version_is_written_anew_if_it_is_older() {
+    let out: &Path = &new_job();
+    let parts = record_two_ranks(out);
+    let options = FinalizeOptions { keep_journal: true, ..FinalizeOptions::default() };
+    let _made = finalize(out, &options, &()).expect("finalized");
+    for (format, is_written) in [(1, true), (3, false)] {
+        change_manifest(&parts[1], |manifest| manifest["format"] = Value::from(format));
+        let summary = finalize(out, &options, &()).expect("finalized");
+        let state = &summary.parts[1].state;
+        assert_eq!((matches!(state, PartState::Written(_)), summary.complete), (is_written, is_written), "{state:?}");
+    }
+}
+
 /// Chunks are the smallest that libotf2 takes, unless a definition needs more.
 #[test]
 fn chunks_are_as_large_as_definitions_need() {
