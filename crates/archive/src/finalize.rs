@@ -363,8 +363,13 @@ fn done(part: &Path, problems: &[String]) -> Outcome {
 /// Why the later records of a part written while its process ran cannot be read.
 fn lacks_its_end(part: &Path) -> Option<String> {
     let journal = part.join(JOURNAL);
-    if has_journal(part) || PartProgress::of(part) != PartProgress::Provisional {
+    if has_journal(part) {
         return None;
+    }
+    match PartProgress::read(part) {
+        Ok(PartProgress::Provisional) => {}
+        Ok(_) => return None,
+        Err(error) => return Some(error.to_string()),
     }
     let why = match fs::read_link(&journal) {
         Ok(target) => elsewhere(part, &target),

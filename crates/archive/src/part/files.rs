@@ -361,16 +361,22 @@ impl PartProgress {
         }
     }
 
-    /// The progress of a part.
+    /// The progress of a part. With an unreadable mark the part may lack its end, so that `finalize` writes it again if
+    /// it has a journal.
     pub(crate) fn of(part: &Path) -> Self {
+        Self::read(part).unwrap_or(Self::Provisional)
+    }
+
+    /// The progress of a part, or why its mark cannot be read.
+    pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         if !is_done(part) {
-            return Self::NotWritten;
+            return Ok(Self::NotWritten);
         }
-        let mark = part.join(DONE);
-        // Unreadable: assume that the part lacks its end, so `finalize` writes it again if it has a journal.
-        let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
+        let path = part.join(DONE);
+        let text = regular_files::read(&path, MOST_MARK_BYTES);
+        let text = text.map_err(|source| Error::UnreadableMark { path, source })?;
         let of_text = |one: &Self| one.text().as_bytes() == text;
-        [Self::Provisional, Self::JournalNeeded].into_iter().find(of_text).unwrap_or(Self::Written)
+        Ok([Self::Provisional, Self::JournalNeeded].into_iter().find(of_text).unwrap_or(Self::Written))
     }
 
     pub(crate) fn write(self, mark: &Path) -> io::Result<()> {
