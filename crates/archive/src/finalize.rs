@@ -28,6 +28,7 @@ use model::job::is_blank;
 use nccl_events::Progress;
 use nccl_events::ids::ContextId;
 use nccl_events::sort::Gather;
+use regular_files::refusing_directory;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizedPart {
@@ -314,7 +315,10 @@ impl PartFinalizer<'_> {
             Ok(true) => return is_blank(part).then_some(PartState::Empty),
             Ok(false) => {}
             // It may be there all the same.
-            Err(error) => return Some(PartState::Failed(format!("{}: {error}", journal.display()))),
+            Err(error) => {
+                let refusing = refusing_directory(&journal);
+                return Some(PartState::Failed(format!("{}: {error}", refusing.display())));
+            }
         }
         // Another process wrote the part: the mark comes before the journal is removed.
         if is_done(part) {
