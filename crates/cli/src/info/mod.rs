@@ -20,6 +20,7 @@ use nccl_events::schema::Statements;
 use nccl_events::{FULL, LIGHT, Progress as _, STANDARD, event, event_names};
 use otf2::LocationRef;
 
+mod counts;
 mod report;
 
 pub(crate) use crate::info::report::Report;
@@ -394,7 +395,7 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
     table.print(text);
     for (name, number) in &completeness.other {
         if *number > 0 {
-            text.line(format_args!("  {}: {}", name.replace('_', " "), count(*number)));
+            text.line(format_args!("  {}: {}", counts::words(name), count(*number)));
         }
     }
     for (number, what) in [
