@@ -86,7 +86,7 @@ pub(crate) struct Report<'a> {
     duration_ns: u64,
     locations: usize,
     /// What the NCCL releases of the job do not report.
-    blind_spots: Vec<String>,
+    unreported: Vec<String>,
     gpus: Gpus,
     /// The archive's properties about clocks.
     clock: BTreeMap<String, &'a str>,
@@ -153,7 +153,7 @@ impl<'a> Report<'a> {
             start_ns: trace.start_ns(),
             duration_ns: Clock::of(trace).length_ns(trace),
             locations: trace.definitions.locations.len(),
-            blind_spots: statements.blind_spots.shown(),
+            unreported: statements.unreported.shown(),
             gpus: gpus(statements),
             clock: clock.gather(),
             recording: recording(statements),
