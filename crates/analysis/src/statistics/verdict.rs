@@ -588,8 +588,7 @@ mod tests {
     /// The verdict on a killed job says no more is missing than its basis says.
     #[test]
     fn collectives_that_a_killed_rank_did_not_call_are_not_lost() {
-        let mut statements = Statements::default();
-        statements.collectives_unmatched = Sum::some(1);
+        let mut statements = Statements { collectives_unmatched: Sum::some(1), ..Statements::default() };
         assert_eq!(among(&statements), " among what all recorded ranks called");
         statements.counts.kind_mut(Kind::Coll).unfinished = 8;
         assert_eq!(among(&statements), " among what ended");
