@@ -123,6 +123,9 @@ fn the_directory_that_refuses_is_named_and_not_the_link_to_it() {
         give_to_nobody(scratch.path());
         chown(&closed, Some(0), Some(0)).expect("root may");
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("root may");
+        let mut print = Command::new(built::nccl_otf2());
+        let ended = run(&mut as_nobody(print.arg("print").arg(scratch.out().join("parts"))));
+        assert!(ended.stderr.contains(&closed.display().to_string()), "{ended}");
         let ended = run(&mut as_nobody(&finalize(&scratch.out()))).with_code(1);
         let report = report(&ended);
         let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();

@@ -316,7 +316,7 @@ impl PartFinalizer<'_> {
             Ok(false) => {}
             // It may be there all the same.
             Err(error) => {
-                let refusing = refusing_directory(&journal);
+                let refusing = refusing_directory(&journal, &error);
                 return Some(PartState::Failed(format!("{}: {error}", refusing.display())));
             }
         }

@@ -41,8 +41,12 @@ pub fn is_refused_by_system(error: &io::Error) -> bool {
     error.kind() != ErrorKind::NotFound && error.raw_os_error().is_some()
 }
 
-/// The directory that the user may not enter, where looking at `path` is not permitted. It may be behind a link.
-pub fn refusing_directory(path: &Path) -> PathBuf {
+/// What to name in an error of looking at `path`: where that is not permitted, the directory that the user may not
+/// enter, which may be behind a link; else `path`.
+pub fn refusing_directory(path: &Path, error: &io::Error) -> PathBuf {
+    if error.kind() != ErrorKind::PermissionDenied {
+        return path.to_owned();
+    }
     let around = path.parent().unwrap_or(path);
     let target = fs::read_link(path).map_or_else(|_| path.to_owned(), |target| around.join(target));
     // Something can be looked at exactly where all directories above it can be entered.

@@ -62,10 +62,7 @@ struct FileProblem {
 /// Names the directory that refuses: the journal may be a link to one that the user may not enter.
 fn not_listed(journal: &Path) -> impl FnOnce(io::Error) -> Error {
     let journal = journal.to_owned();
-    |source| match source.kind() {
-        ErrorKind::PermissionDenied => Error::Io { path: refusing_directory(&journal), source },
-        _ => Error::Io { path: journal, source },
-    }
+    move |source| Error::Io { path: refusing_directory(&journal, &source), source }
 }
 
 impl Follower {
