@@ -82,11 +82,11 @@ fn an_archive_says_what_its_release_does_not_report() {
     ] {
         let scratch = recorded(in_time, nccl, &[("NCCL_OTF2_EVENTS", events)]);
         let properties = scratch.archive().properties();
-        let property = &properties["NCCL::BLIND_SPOTS"];
+        let property = &properties["NCCL::UNREPORTED"];
         let (report, text) = info_output(&scratch);
         let spots: Vec<&str> = property.lines().collect();
         let reported: Vec<&str> =
-            report["blind_spots"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+            report["unreported"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
         assert_eq!(reported, spots);
         for spot in &spots {
             assert!(text.contains(&format!("  {spot}\n")), "{spot}: {text}");

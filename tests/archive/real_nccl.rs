@@ -77,7 +77,7 @@ fn broadcasts_are_operations_where_nccl_does_not_fuse_them() {
         let found = events.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END") && line.contains("BCAST"));
         assert_eq!(found.count(), records, "{version} {setting:?}");
         assert_eq!(events.contains("netSend"), records > 0, "{version} {setting:?}");
-        let spots = archive.properties().remove("NCCL::BLIND_SPOTS").expect("there are others");
+        let spots = archive.properties().remove("NCCL::UNREPORTED").expect("there are others");
         assert_eq!(spots.contains("NCCL_ALLGATHERV_ENABLE=0 makes NCCL report"), records == 0, "{version}: {spots}");
     }
 }

@@ -209,8 +209,8 @@ fn the_parent_of_a_split_communicator_is_known() {
     // Nor does a job without splits lack what NVTX would have shown.
     let job = Job::new("2.32.3");
     for archive in [archive, job.archive(&["steps"]).expect("as above")] {
-        let blind_spots = &archive.properties()["NCCL::BLIND_SPOTS"];
-        assert!(!blind_spots.contains("which communicator another was split from"), "{blind_spots}");
+        let unreported = &archive.properties()["NCCL::UNREPORTED"];
+        assert!(!unreported.contains("which communicator another was split from"), "{unreported}");
     }
 }
 

@@ -11,6 +11,7 @@ use whole_plugin::process::{run, through};
 use whole_plugin::scratch::Scratch;
 
 use crate::parts::{finalize, job, report};
+use journal::testing::{Process, ProcessIdentity};
 
 /// A user and group that own nothing.
 const NOBODY: u32 = 65534;
@@ -71,6 +72,66 @@ fn a_part_of_somebody_else_is_named_and_the_rest_is_written() {
     let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("Permission denied"), "{ended}");
     scratch.archive().validate();
+}
+
+/// A part's file that the system does not read is not taken for damage: finalize names it and what helps.
+#[test]
+fn a_file_of_a_part_that_cannot_be_read_is_named_with_a_way_out() {
+    if !is_root() || !nobody_can_run(&built::nccl_otf2()) {
+        return;
+    }
+    for file in ["collectives", "done"] {
+        let scratch = Scratch::new();
+        let out = scratch.out();
+        // The second rank calls more, so that its calls are read.
+        let [_, part] = [0, 1].map(|rank| {
+            let mut process = Process::begin(&out, ProcessIdentity { rank, ranks: 2, in_environment: true });
+            for sequence in 0..=u64::from(rank) {
+                process.all_reduce(sequence);
+            }
+            process.end()
+        });
+        let _written = run(&mut finalize(&out)).with_code(0);
+        fs::remove_file(out.join("traces.otf2")).expect("removed");
+        give_to_nobody(scratch.path());
+        chown(part.join(file), Some(0), Some(0)).expect("root may");
+        fs::set_permissions(part.join(file), fs::Permissions::from_mode(0o600)).expect("root may");
+        let ended = run(&mut as_nobody(&finalize(&out)));
+        assert_ne!(ended.status.code(), Some(0), "{ended}");
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        let wanted = format!("{}: Permission denied", part.join(file).display());
+        assert!(said.contains(&wanted) && said.contains("move it away"), "{ended}");
+        fs::remove_file(part.join(file)).expect("root may");
+        let _written = run(&mut as_nobody(&finalize(&out))).with_code(0);
+    }
+}
+
+/// A journal may be a link to a directory of somebody else's, who has to open that one.
+#[test]
+fn the_directory_that_refuses_is_named_and_not_the_link_to_it() {
+    if !is_root() || !nobody_can_run(&built::nccl_otf2()) {
+        return;
+    }
+    for closed in ["closed", "closed/journal"] {
+        let scratch = Scratch::new();
+        let [_, part] = job(&scratch.out());
+        let closed = scratch.path().join(closed);
+        let journal = scratch.path().join("closed/journal");
+        fs::create_dir(scratch.path().join("closed")).expect("made");
+        fs::rename(part.join("journal"), &journal).expect("moved");
+        symlink(&journal, part.join("journal")).expect("linked");
+        give_to_nobody(scratch.path());
+        chown(&closed, Some(0), Some(0)).expect("root may");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("root may");
+        let mut print = Command::new(built::nccl_otf2());
+        let ended = run(&mut as_nobody(print.arg("print").arg(scratch.out().join("parts"))));
+        assert!(ended.stderr.contains(&closed.display().to_string()), "{ended}");
+        let ended = run(&mut as_nobody(&finalize(&scratch.out()))).with_code(1);
+        let report = report(&ended);
+        let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();
+        let wanted = format!("{}: Permission denied", closed.display());
+        assert!(reason.starts_with(&wanted), "{ended}");
+    }
 }
 
 /// A recording is for its user only: others hear that, and not that nothing is there.

@@ -15,6 +15,12 @@ pub enum Error {
         path.display()
     )]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error(
+        "{}: {source}; whether the part was written to its end is not known (try again; if the file stays unreadable, \
+         move it away, and `nccl-otf2 finalize` makes it anew)",
+        path.display()
+    )]
+    UnreadableMark { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Journal(#[from] journal::reader::Error),
     #[error("the journal could not be read to its end ({problem})")]

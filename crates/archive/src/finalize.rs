@@ -28,6 +28,7 @@ use model::job::is_blank;
 use nccl_events::Progress;
 use nccl_events::ids::ContextId;
 use nccl_events::sort::Gather;
+use regular_files::refusing_directory;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizedPart {
@@ -55,7 +56,9 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
         check_parts_remain(out, level)?;
     }
     // A shard cleans up its own parts only: other shards are working on theirs.
-    let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::read(part) == PartProgress::JournalNeeded;
+    let waits = |part: &PathBuf| {
+        options.shard.is_none() && PartProgress::read_or_provisional(part) == PartProgress::JournalNeeded
+    };
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
     let finalizer = PartFinalizer { options, level, progress };
     let mut outcomes = job.map("parts", &job.parts, |number, part| match job.is_ours(number) {
@@ -314,7 +317,10 @@ impl PartFinalizer<'_> {
             Ok(true) => return is_blank(part).then_some(PartState::Empty),
             Ok(false) => {}
             // It may be there all the same.
-            Err(error) => return Some(PartState::Failed(format!("{}: {error}", journal.display()))),
+            Err(error) => {
+                let refusing = refusing_directory(&journal, &error);
+                return Some(PartState::Failed(format!("{}: {error}", refusing.display())));
+            }
         }
         // Another process wrote the part: the mark comes before the journal is removed.
         if is_done(part) {
@@ -363,8 +369,13 @@ fn done(part: &Path, problems: &[String]) -> Outcome {
 /// Why the later records of a part written while its process ran cannot be read.
 fn lacks_its_end(part: &Path) -> Option<String> {
     let journal = part.join(JOURNAL);
-    if has_journal(part) || PartProgress::read(part) != PartProgress::Provisional {
+    if has_journal(part) {
         return None;
+    }
+    match PartProgress::read(part) {
+        Ok(PartProgress::Provisional) => {}
+        Ok(_) => return None,
+        Err(error) => return Some(error.to_string()),
     }
     let why = match fs::read_link(&journal) {
         Ok(target) => elsewhere(part, &target),
@@ -410,7 +421,7 @@ pub(crate) enum OptionsSource {
     },
     Unreadable {
         reason: String,
-        /// Whether the part can be written again: its journal exists, and no other version wrote the part.
+        /// Whether the part can be written again: its journal exists, and no later version wrote the part.
         can_be_written: bool,
     },
 }
@@ -429,9 +440,10 @@ impl OptionsSource {
     }
 }
 
-/// Whether a part with an unreadable manifest can be written again.
+/// Whether a part with an unreadable manifest can be written again. One that a later version wrote is left to it.
 pub(crate) fn can_be_written(part: &Path, error: &Error) -> bool {
-    !matches!(error, Error::ManifestFormat { .. }) && has_journal(part)
+    let is_of_later = matches!(error, Error::ManifestFormat { found, known, .. } if found > known);
+    !is_of_later && has_journal(part)
 }
 
 /// The level for all parts: as requested, else that of most parts that cannot be written again, else of the first

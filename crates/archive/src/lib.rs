@@ -13,7 +13,7 @@ mod workers;
 
 pub use crate::error::Error;
 pub use crate::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
-pub use crate::job::unreported_events::unreported_by_release as blind_spots;
+pub use crate::job::unreported_events::unreported_by_release;
 pub use crate::job::{ANCHOR, ArchiveSummary, is_last_process, part_directories, unify};
 pub use crate::part::files::foreign_file;
 pub use crate::part::manifest::WrittenPart;

@@ -496,16 +496,11 @@ pub(crate) struct Staging {
 impl Staging {
     pub(crate) fn create(wanted: &Path) -> Result<Self> {
         refuse_existing(wanted)?;
-        let parent = match wanted.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
         let name = wanted.file_name().map(|name| name.to_string_lossy());
         let Some(name) = name else {
             bail!("{}: not the name of a directory", wanted.display());
         };
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
-        let path = parent.join(format!(".{name}.{}", std::process::id()));
+        let path = make_parent(wanted)?.join(format!(".{name}.{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self { path, wanted: wanted.to_owned(), is_in_place: false })
     }
@@ -538,6 +533,16 @@ impl Drop for Staging {
             drop(fs::remove_dir_all(&self.path));
         }
     }
+}
+
+/// Makes the directory that an output is to lie in.
+pub(crate) fn make_parent(wanted: &Path) -> Result<&Path> {
+    let parent = match wanted.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}; -o names another place", parent.display()))?;
+    Ok(parent)
 }
 
 /// Only a page may be replaced: no other file, no device, and no target of a link.

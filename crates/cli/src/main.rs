@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use crate::command_line::Exit;
 use anyhow::Result;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -48,14 +49,14 @@ fn main() -> ExitCode {
     journal::host::give_back_in_this_process();
     let matches = match pages::with_option(Arguments::command()).try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     if let Some(schema) = pages::requested_schema(&matches) {
         return output::schema(&schema).map_or_else(end, |()| Exit::Well.into());
     }
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     // The tool's own outputs are private to its user; files of the user's commands and pages follow the user's umask.
     if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_) | Verb::Pages(_)) {
@@ -68,7 +69,12 @@ fn main() -> ExitCode {
 }
 
 /// Also prints what `--help` and `--version` ask for, which clap passes as an error.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(mut error: clap::Error) -> ExitCode {
+    // Nobody means a directory that is called like an option: the tip to name it behind `--` misleads.
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().starts_with("to pass "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
     match error.print() {
         Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
             end(anyhow::Error::new(source).context("cannot write to stdout"))

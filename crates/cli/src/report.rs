@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::command_line::Exit;
-use crate::finalize::refuse_irreplaceable;
+use crate::finalize::{make_parent, refuse_irreplaceable};
 use crate::output::{Bar, Text};
 use crate::select::Select;
 use crate::{archives, command_line, finalize, output};
@@ -113,6 +113,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let trace = archives::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(archives::PAGE));
     refuse_irreplaceable(&output)?;
+    make_parent(&output)?;
     let bar = Bar::new();
     let filter = request.select.filter(&trace)?;
     let mut analysis = finalize::with_path(&trace, &filter, &bar)?;
@@ -153,6 +154,7 @@ fn report_comparison(request: &Request, other: &Path, tool: &str) -> Result<Exit
     let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
     let output = request.output.clone().unwrap_or(beside);
     refuse_irreplaceable(&output)?;
+    make_parent(&output)?;
     let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", request.path.display(), other.display()));
     let bytes = report_page::write_comparison(&comparison, &output, &title, tool)?;
     let (page, outcome) = (output.display().to_string(), comparison.outcome);

@@ -332,7 +332,7 @@ fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
     );
 }
 
-/// Sums over the intervals so far, and bounds in microseconds.
+/// What the families of the OpenTelemetry plugin need from earlier intervals: sums so far, and bounds in microseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     latency_us: BTreeMap<Vec<Label>, (u64, f64)>,
@@ -344,7 +344,7 @@ impl Windows {
     fn microseconds(&mut self, seconds: &Histogram) -> Buckets {
         let known = self.bounds.iter().find(|(of, _)| *of == seconds.bounds);
         let bounds = known.map(|(_, bounds)| *bounds).unwrap_or_else(|| {
-            // Leaks little: few tables of bounds exist, each a constant.
+            // Each table of bounds is converted once and never freed: there are few, and they are constants.
             let bounds: &'static [f64] = seconds.bounds.iter().map(|bound| bound * 1e6).collect::<Vec<_>>().leak();
             self.bounds.push((seconds.bounds, bounds));
             bounds
@@ -537,7 +537,7 @@ pub(crate) fn short(function: &str) -> &str {
     function.strip_prefix("nccl").unwrap_or(function)
 }
 
-/// Merges operations that have the same labels under another naming: sums their windows, and averages the bandwidths.
+/// Merges operations whose labels are the same: sums their windows, and averages their bandwidths.
 pub(crate) fn join<'s>(rows: impl Iterator<Item = Row<&'s Operation>>) -> Vec<Row<(Window, u64, Histogram)>> {
     let mut joined: BTreeMap<Vec<Label>, (Window, u64, Histogram)> = BTreeMap::new();
     for (labels, operation) in rows {
@@ -597,7 +597,7 @@ fn labels(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
         ("cluster", known(&snapshot.job.cluster)),
         ("slurm_job_id", known(&snapshot.job.job)),
         ("node", known(&snapshot.job.host)),
-        // The inspector's label distinguishes the ranks of a node; dashboards take the mean over it.
+        // Dashboards only take the mean over this label, which tells ranks of a node apart: the rank does so, too.
         ("gpu", format!("rank{}", operation.rank)),
         ("comm_name", known(&communicator.name)),
         ("n_nodes", nodes.map_or_else(|| known(""), |nodes| nodes.to_string())),
@@ -612,7 +612,7 @@ fn labels(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
     labels
 }
 
-/// `4-5MB` for 4 MiB: the inspector's class of the smallest size in our class.
+/// The inspector's name for a class of sizes, such as `4-5MB`: that of the smallest size in our class, here 4 MiB.
 fn message_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut units = UNITS.iter();

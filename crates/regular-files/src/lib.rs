@@ -4,7 +4,7 @@
 use std::fs::{File, FileType, Metadata};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// The size limit of a description: `process.json` and a part's other JSON files about its process.
@@ -39,6 +39,19 @@ pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
 /// nothing of the content. False where what is there is no regular file, or too large.
 pub fn is_refused_by_system(error: &io::Error) -> bool {
     error.kind() != ErrorKind::NotFound && error.raw_os_error().is_some()
+}
+
+/// What to name in an error of looking at `path`: where that is not permitted, the directory that the user may not
+/// enter, which may be behind a link; else `path`.
+pub fn refusing_directory(path: &Path, error: &io::Error) -> PathBuf {
+    if error.kind() != ErrorKind::PermissionDenied {
+        return path.to_owned();
+    }
+    let around = path.parent().unwrap_or(path);
+    let target = fs::read_link(path).map_or_else(|_| path.to_owned(), |target| around.join(target));
+    // Something can be looked at exactly where all directories above it can be entered.
+    let refusing = target.ancestors().find(|above| above.metadata().is_ok());
+    refusing.unwrap_or(path).to_owned()
 }
 
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {

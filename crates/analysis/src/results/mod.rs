@@ -59,7 +59,7 @@ pub struct Report {
     pub clocks: Clocks,
     pub completeness: Completeness,
     /// Sentences on what this NCCL release does not report.
-    pub blind_spots: Vec<String>,
+    pub unreported: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -95,7 +95,7 @@ pub struct OperationClass {
     pub expected_busbw: Option<f64>,
     /// `transfer_busbw`, else `busbw`, ÷ `expected_busbw`.
     pub expected_share: Option<f64>,
-    /// `NVLS`, `network`: what reduced besides GPUs, so that the bus bandwidth may exceed that of the wires.
+    /// `NVLS`, `network`: what reduced besides GPUs, so that the bus bandwidth may exceed that of the links.
     pub reduced_by: Vec<String>,
     /// Matched collectives with comparable arrivals.
     pub comparable: u64,

@@ -1,4 +1,4 @@
-//! Instances that took far longer than others of their class, with the cause the data supports.
+//! Instances that took far longer than others of their class, with the cause that the recording shows.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use nccl_events::sort::Gather;
 const MOST: usize = 100;
 /// A class with fewer instances has no typical duration.
 const LEAST: usize = 20;
-/// An anomaly lies this many usual deviations above the median, and at least half the median above it.
+/// An anomaly takes longer than the median by this many deviations, and by at least half of the median.
 const DEVIATIONS: f64 = 8.0;
 
 pub(super) struct Outlier {
@@ -27,7 +27,7 @@ pub(super) struct Outlier {
     median_ns: f64,
     longest_ns: f64,
     lost_ns: u64,
-    /// Waiting in excess of the class's usual waiting.
+    /// How much more its ranks waited than is usual in the class.
     waiting_ns: f64,
 }
 
@@ -147,7 +147,7 @@ impl Inputs<'_> {
     }
 }
 
-/// The longest time any rank spent in an instance. Each duration comes from one clock; no clocks are compared.
+/// The longest time that a rank spent in an instance, by its own clock: differences between clocks do not matter.
 fn longest_ns(tables: &Tables, instances: &Instances, instance: &Instance) -> Option<u64> {
     let durations =
         instances.rows(tables, instance).map(|operation| operation.is_known().then(|| operation.duration_ns()));
@@ -174,7 +174,7 @@ pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes
         for (instance, longest_ns) in samples.into_iter().filter(|(_, ns)| *ns > limit_ns) {
             let rows = instances.rows(tables, &instances.all[large(instance)]);
             let lost = rows.map(|operation| (real(operation.duration_ns()) - usual).max(0.0));
-            // Operations that share a kernel lose its time only once.
+            // Operations that share a kernel all have its time, which is lost only once.
             let lost_ns = whole(lost.sum()).min(waiting.instances[large(instance)].time_ns);
             let waiting_ns = waiting_ns(instance) - usual_waiting;
             outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });

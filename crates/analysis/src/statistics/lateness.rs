@@ -78,7 +78,7 @@ impl TimesLast {
             };
             found.expected += 1.0 / real(ranks.max(1) as u64);
             let starts = || rows.iter().map(|row| tables.operations.start_ns[large(*row)]);
-            // Others wait for a root even if it is not the very last to arrive; such a root does not count as last.
+            // Others wait for a root that sends, also where another rank arrives after it. Then it was not last.
             let is_last = !matches!(instance.flow, Flow::FromRoot) || starts().max() <= Some(instance.arrivals.last_ns);
             found.last += u64::from(is_last && large(tables.members.row(last).job_rank) == rank);
         }
@@ -159,7 +159,7 @@ fn rank_lateness(
     }
 }
 
-/// Whether the clocks, which count whole ns, can show such a change.
+/// Whether a change is larger than the clocks' error, and than 1 ns, the unit in which they count.
 fn is_measurable(change: &Change, uncertainty_ns: Option<u64>) -> bool {
     (change.after - change.before).abs() >= real(uncertainty_ns.unwrap_or(0).max(1))
 }
@@ -186,15 +186,16 @@ fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
 /// A rank is named only if the probability that chance names any rank of a job is lower than this.
 pub(crate) const IMPROBABLE: f64 = 1e-3;
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
-/// More blocks add no power, and something that delays a rank for a while would count once per block.
+/// More blocks would not find more late ranks, and a delay that lasts for several blocks would count in each of them.
 const MOST_BLOCKS: usize = 64;
-/// With fewer collectives of the largest communicator, blocks are equal parts of the time.
+/// Blocks end with collectives of the largest communicator; if it has no more than these, blocks have equal lengths.
 const LEAST_COLLECTIVES: usize = 4;
-/// Repeats of a rank up to this many standard deviations above the mean of a random order are taken for chance.
+/// Chance, too, has the same rank longest outside twice in a row. So many standard deviations above the mean of a
+/// random order are taken for chance.
 const DEVIATIONS: f64 = 2.0;
 /// Maximum number of rounds in which ranks that were found are removed.
 const ROUNDS: usize = 8;
-/// A rank that is longest outside in this share of consecutive blocks is late for a time, not by chance.
+/// A rank that is longest outside in so many blocks in a row, as a share of all, is late for a while, not by chance.
 const SPELL: f64 = 0.3;
 
 /// How long ranks are outside operations, and whether chance explains that some are there longer than others.
@@ -211,7 +212,7 @@ pub(crate) struct TimeOutsideNccl {
     pub(crate) ns: Vec<Option<u64>>,
     pub(crate) pauses: Vec<u64>,
     boundaries: Vec<u64>,
-    /// By rank of the job: upper bound on the probability that chance keeps any rank outside so much longer.
+    /// By rank of the job: chance keeps any rank outside so much longer with at most this probability.
     p_values: Vec<f64>,
 }
 
@@ -242,8 +243,8 @@ impl TimeOutsideNccl {
         }
     }
 
-    /// The p-values, which also cover others waiting so long for any rank by chance: ranks that wait for each other in
-    /// ways that are not recorded are outside operations meanwhile.
+    /// The p-values, also by how long others waited for each rank. The time outside is not enough: ranks that wait for
+    /// each other in ways that are not recorded are outside operations meanwhile.
     pub(crate) fn p_values_of(&self, blame: &Blame) -> Vec<f64> {
         let count = self.p_values.len();
         let blocks = in_parallel(self.boundaries.windows(2), |block| {
@@ -257,11 +258,11 @@ impl TimeOutsideNccl {
         });
         let blamed = p_values(&blocks, count);
         let both = self.p_values.iter().zip(blamed);
-        // Two tests, either of which can be improbable by chance.
+        // The better of two tests counts. That gives chance two attempts, so its probability is doubled.
         both.map(|(outside, blamed)| (2.0 * outside.min(blamed)).min(1.0)).collect()
     }
 
-    /// The ranks whose excess chance does not explain.
+    /// For each rank, whether it is outside operations for longer than chance explains.
     pub(crate) fn late(&self) -> Vec<bool> {
         self.p_values.iter().map(|p_value| *p_value < IMPROBABLE).collect()
     }
@@ -350,8 +351,8 @@ fn has_spell(longest: &[Option<usize>], rank: usize) -> bool {
     spells.map(<[_]>::len).max().is_some_and(|most| real(most as u64) >= SPELL * real(longest.len() as u64))
 }
 
-/// How many blocks correspond to one independent block, because a delay may last for several. The estimate counts how
-/// often the same rank is longest outside twice in a row, beyond what a random order gives; few blocks show nothing.
+/// How many blocks count as one, because one delay may last for several. It is estimated from how often the same rank
+/// is longest outside twice in a row, beyond what a random order gives.
 fn inflation(longest: &[Option<usize>]) -> f64 {
     let all: Vec<usize> = longest.iter().copied().flatten().collect();
     let mut sorted = all.clone();
@@ -375,7 +376,7 @@ fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
     let sum = |of: fn(f64) -> f64| counts.iter().map(|count| of(*count)).sum::<f64>();
     let pairs = sum(|value| value * (value - 1.0));
     let mean = pairs / all;
-    // The second moment: pairs of neighbours that share an element, and pairs that do not.
+    // For the variance: two pairs of neighbours may have an element in common (`overlapping`), or not (`apart`).
     let overlapping = 2.0 * sum(|value| value * (value - 1.0) * (value - 2.0));
     let apart = sum(|value| value * (value - 1.0) * (value - 2.0) * (value - 3.0)) + pairs * pairs
         - sum(|value| (value * (value - 1.0)).powi(2));
@@ -400,12 +401,12 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     for block in blocks {
         own.iter_mut().zip(block).for_each(|(own, value)| *own += value.map_or(0.0, scaled));
     }
-    // The bound holds for any tilt; the best tilt tried is at most a little worse than the optimum.
+    // Chernoff's bound holds for every value of its parameter, the tilt. The best of these is nearly the best of all.
     let tilts: Vec<f64> = (-8..=24).map(|step| 2_f64.powf(f64::from(step) / 2.0)).collect();
     let cumulants = in_parallel(tilts, |tilt| {
         let value_of_block = |block: &Vec<Option<f64>>| {
             let values: Vec<f64> = kept(block).into_iter().map(scaled).collect();
-            // Relative to the largest value, so that the exponentials neither overflow nor all become 0.
+            // The largest value is subtracted first, or exponentials could overflow, or all be 0.
             let most = values.iter().copied().fold(0.0, f64::max);
             let sum: f64 = values.iter().map(|value| (tilt * (value - most)).exp()).sum();
             if values.is_empty() { 0.0 } else { (sum / real(values.len() as u64)).ln() + tilt * most }
@@ -416,9 +417,11 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     own.iter().map(bound).collect()
 }
 
-/// Unless chance is ruled out, a late rank spends this many mean pauses longer outside operations than others.
+/// Where chance may explain it, a rank is late only if it is outside for longer than others by this many of its mean
+/// pauses.
 const CUT: u64 = 4;
-/// Waits shorter than the longest divided by this are rounding errors of the division into shares.
+/// A wait is divided among the ranks that were waited for. Shares below the longest divided by this are
+/// rounding errors.
 const SMALL_PART: u64 = 64;
 
 /// How long others waited for a rank, and the part of that which is due to its lateness.
@@ -458,8 +461,8 @@ fn caused_waiting(outside: &TimeOutsideNccl, rank: usize, awaited: &WaitsForRank
     let mut others: Vec<f64> = ranks.iter().filter_map(|other| outside.ns[large(*other)]).map(real).collect();
     let own_ns = outside.ns[rank].filter(|_| !others.is_empty());
     let more_ns = own_ns.map_or(0, |own_ns| whole((real(own_ns) - median(&mut others)).max(0.0)));
-    // A recording starts and ends earlier for some ranks than for others. That alone makes no rank late in block after
-    // block, however long the pauses in which all ranks create communicators.
+    // Some ranks are recorded for longer than others, and all pause while communicators are made. Neither makes a rank
+    // late in many blocks, so a small p-value is enough.
     let is_more =
         p_value < IMPROBABLE || more_ns >= CUT.saturating_mul(own_ns.unwrap_or(0) / outside.pauses[rank].max(1));
     let most_ns = if is_more { more_ns.saturating_mul(ranks.len() as u64) } else { 0 };

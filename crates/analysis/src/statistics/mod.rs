@@ -132,7 +132,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         critical_path: None,
         clocks,
         completeness: Completeness::from_statements(&trace.statements),
-        blind_spots: trace.statements.blind_spots.shown(),
+        unreported: trace.statements.unreported.shown(),
     };
     Ok((Analysis { tables, instances, pairing, awaited, report }, also))
 }

@@ -27,11 +27,11 @@ pub fn length(intervals: &[(u64, u64)]) -> u64 {
 pub(crate) struct DisjointIntervals {
     starts_ns: Vec<u64>,
     lengths_ns: NarrowColumn,
-    /// Total length of the intervals before each [`BLOCK`] of them.
+    /// The total length of the intervals before each block of [`BLOCK`] intervals.
     before_ns: Vec<u64>,
 }
 
-/// So few intervals are summed up in less time than it takes to find them.
+/// One sum for so many intervals saves memory; adding up the rest takes less time than finding the place.
 const BLOCK: usize = 16;
 
 impl DisjointIntervals {
@@ -95,7 +95,7 @@ pub(crate) fn overlap(a: &[(u64, u64)], b: &[(u64, u64)]) -> u64 {
     sum
 }
 
-/// The parts of disjoint sorted intervals that `b` does not cover.
+/// The parts of `a` that `b` does not cover; the intervals of each are disjoint and sorted.
 pub(crate) fn subtract(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     let mut first = 0;
@@ -121,7 +121,7 @@ const PIECES: usize = 40;
 const LEAST_PIECE_POINTS: usize = 5;
 /// Minimum number of pieces on each side of a change.
 const LEAST_PIECES: usize = 3;
-/// A change exceeds noise by this factor. The largest of 40 candidates exceeds 4.5 once in a thousand series.
+/// A change exceeds noise by this factor. In one of a thousand series, noise alone gets above 4.5.
 const SIGNIFICANT: f64 = 7.0;
 
 struct Piece {
@@ -206,7 +206,7 @@ pub(crate) fn certain_trend(points: &[(u64, f64)]) -> Option<f64> {
     trend(points).filter(|_| order.abs() > DEVIATIONS * deviation)
 }
 
-/// Fewer points always form a line.
+/// Fewer points lie on a line, whatever their times are.
 const LEAST_LINE_POINTS: u64 = 3;
 /// A line with a lower r² yields neither a latency nor a rate.
 const LEAST_R_SQUARED: f64 = 0.5;
@@ -247,7 +247,7 @@ impl Regression {
         }
         let slope = self.xt / self.xx;
         let r_squared = (self.tt > 0.0).then(|| (self.xt * self.xt / (self.xx * self.tt)).min(1.0));
-        // Equal times for several sizes also form a line.
+        // Where all times are equal, r² is not defined, and the points are on a line.
         let is_line = self.points >= LEAST_LINE_POINTS && r_squared.is_none_or(|value| value >= LEAST_R_SQUARED);
         let latency_ns = self.t - slope * self.x;
         Some(Fit {

@@ -96,6 +96,9 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     } else if statements.unfinished() > 0 {
         let unfinished = plural(statements.unfinished(), "event", "events");
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
+    } else if statements.collectives_unmatched.get() > 0 {
+        let unmatched = plural(statements.collectives_unmatched.get(), "collective is", "collectives are");
+        basis.push(format!("No event was lost; {unmatched} not on all recorded ranks."));
     }
     basis.extend(impossible_ranks(statements));
     let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
@@ -141,10 +144,9 @@ fn limits(statements: &Statements) -> Option<String> {
 /// The qualification of a verdict that found nothing; empty if the whole run was recorded.
 fn among(statements: &Statements) -> &'static str {
     match () {
-        () if statements.is_cut() || statements.was_switched() || statements.collectives_unmatched.get() > 0 => {
-            " in what was recorded, which is not all"
-        }
+        () if statements.is_cut() || statements.was_switched() => " in what was recorded, which is not all",
         () if statements.unfinished() > 0 => " among what ended",
+        () if statements.collectives_unmatched.get() > 0 => " among what all recorded ranks called",
         () => "",
     }
 }
@@ -578,10 +580,22 @@ fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nccl_events::schema::Sum;
 
     #[test]
     fn a_probability_above_the_limit_is_told_from_it() {
         assert_eq!([0.001_34, 0.034].map(probability), ["0.0013", "0.034"]);
+    }
+
+    /// The verdict on a killed job says no more is missing than its basis says.
+    #[test]
+    fn collectives_that_a_killed_rank_did_not_call_are_not_lost() {
+        let mut statements = Statements { collectives_unmatched: Sum::some(1), ..Statements::default() };
+        assert_eq!(among(&statements), " among what all recorded ranks called");
+        statements.counts.kind_mut(Kind::Coll).unfinished = 8;
+        assert_eq!(among(&statements), " among what ended");
+        statements.counts.kind_mut(Kind::Coll).lost = 1;
+        assert_eq!(among(&statements), " in what was recorded, which is not all");
     }
 
     #[test]

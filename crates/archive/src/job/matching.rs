@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::Error;
 use crate::job::communicators::Communicators;
 use crate::job::processes::Process;
 use crate::part::calls::{Call, CallLists, Digest, RankDigest, StepRanges};
@@ -131,8 +132,10 @@ impl Group {
 pub(super) struct Groups {
     /// Largest group first.
     pub all: Vec<Group>,
-    /// Ranks that differ at an unknown position: their calls cannot be read, or there are too many groups.
+    /// Ranks that differ at an unknown position, because there are too many groups.
     pub unclear: BTreeSet<u32>,
+    /// The same, because their calls are lost.
+    pub lost: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,9 +147,12 @@ pub(super) struct Difference {
 }
 
 impl Groups {
-    /// Groups the ranks; `load` reads the calls of a rank.
-    pub(super) fn new<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
-        let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
+    /// Groups the ranks; `load` reads the calls of a rank, `None` if they are lost.
+    pub(super) fn new<T: Copy>(
+        members: &[Member<T>],
+        load: impl Fn(&Member<T>) -> Result<Option<Sequence>, Error>,
+    ) -> Result<Self, Error> {
+        let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new(), lost: BTreeSet::new() };
         let mut rest = members.to_vec();
         nccl_events::sort::sort_by_key(&mut rest, |member| (std::cmp::Reverse(member.digest.count), member.rank));
         while let Some(longest) = rest.first().copied() {
@@ -155,15 +161,15 @@ impl Groups {
                 break;
             }
             let is_equal = |member: &Member<T>| member.digest == longest.digest;
-            let is_only = groups.all.is_empty() && groups.unclear.is_empty();
+            let is_only = groups.all.is_empty() && groups.lost.is_empty();
             let sequence = if is_only && rest.iter().all(is_equal) {
                 // All ranks are equal, so nobody will look at the calls.
                 None
             } else {
                 // The file may be older than the digest, or damaged.
-                let loaded = load(&longest).filter(|sequence| sequence.digest() == longest.digest);
+                let loaded = load(&longest)?.filter(|sequence| sequence.digest() == longest.digest);
                 if loaded.is_none() {
-                    groups.unclear.extend(rest.extract_if(.., |member| is_equal(member)).map(|member| member.rank));
+                    groups.lost.extend(rest.extract_if(.., |member| is_equal(member)).map(|member| member.rank));
                     continue;
                 }
                 loaded
@@ -180,7 +186,7 @@ impl Groups {
         nccl_events::sort::sort_by_key(&mut groups.all, |group| {
             (std::cmp::Reverse(group.ranks.len()), group.ranks.clone())
         });
-        groups
+        Ok(groups)
     }
 
     /// Where the other groups first differ from the largest, in order.
@@ -233,16 +239,18 @@ impl Source<'_> {
         manifest.breaks_order() || (manifest.has_step_ranges() && self.digest.step_ranges.is_none())
     }
 
-    pub(super) fn load(&self, basis: Basis) -> Option<Sequence> {
+    pub(super) fn load(&self, basis: Basis) -> Result<Option<Sequence>, Error> {
         let lists = CallLists::read(&self.process.directory)?;
-        let mut ranks = lists.ranks.into_iter();
-        // A part has at most one such rank in a communicator.
-        let rank_calls = ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
-        let order = match basis {
-            Basis::Called => rank_calls.called,
-            Basis::Enqueued => rank_calls.enqueued,
-        };
-        Some(Sequence { calls: lists.calls, order: order? })
+        Ok(lists.and_then(|lists| {
+            let mut ranks = lists.ranks.into_iter();
+            // A part has at most one such rank in a communicator.
+            let rank_calls = ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
+            let order = match basis {
+                Basis::Called => rank_calls.called,
+                Basis::Enqueued => rank_calls.enqueued,
+            };
+            Some(Sequence { calls: lists.calls, order: order? })
+        }))
     }
 }
 
@@ -336,7 +344,7 @@ pub(crate) struct Matching {
 }
 
 impl Matching {
-    pub(crate) fn new(processes: &[Process], communicators: &Communicators) -> Self {
+    pub(crate) fn new(processes: &[Process], communicators: &Communicators) -> Result<Self, Error> {
         let mut by_comm: BTreeMap<u32, BTreeMap<u32, Source<'_>>> = BTreeMap::new();
         for (process, map) in processes.iter().zip(&communicators.maps) {
             for digest in &process.manifest.collectives {
@@ -351,23 +359,28 @@ impl Matching {
         }
         let mut matching = Self::default();
         for (comm, ranks) in by_comm.into_iter().filter(|(_, ranks)| ranks.len() > 1) {
-            matching.compare(communicators.all.get(index(comm)).map_or("?", |comm| comm.name.as_str()), &ranks);
+            matching.compare(communicators.all.get(index(comm)).map_or("?", |comm| comm.name.as_str()), &ranks)?;
         }
-        matching
+        Ok(matching)
     }
 
-    fn compare(&mut self, comm: &str, ranks: &BTreeMap<u32, Source<'_>>) {
+    fn compare(&mut self, comm: &str, ranks: &BTreeMap<u32, Source<'_>>) -> Result<(), Error> {
         let mut ranks = Ranks::new(ranks);
         let basis = ranks.basis;
-        let groups = Groups::new(&ranks.known, |member| member.source.load(basis));
+        let groups = Groups::new(&ranks.known, |member| member.source.load(basis))?;
         if !groups.unclear.is_empty() {
             ranks.unknown.push(("differs, it is not known where", groups.unclear.clone()));
+        }
+        if !groups.lost.is_empty() {
+            let why = "differs, it is not known where: the file `collectives` of its part is missing or damaged";
+            ranks.unknown.push((why, groups.lost.clone()));
         }
         self.unknown.extend(ranks.unknown.iter().map(|(why, ranks)| format!("{comm}: {}: {why}", rank_names(ranks))));
         self.mismatches.extend(
             groups.differences().iter().map(|difference| (difference.kind, mismatch(comm, difference, ranks.ranges))),
         );
         self.add_behind(comm, &ranks);
+        Ok(())
     }
 
     fn add_behind(&mut self, comm: &str, ranks: &Ranks<'_>) {
@@ -492,9 +505,13 @@ mod tests {
             members.collect()
         }
 
+        fn grouped<'a>(members: &[Member<&'a str>], load: impl Fn(&Member<&'a str>) -> Option<Sequence>) -> Groups {
+            Groups::new(members, |member| Ok(load(member))).expect("all can be read")
+        }
+
         fn shown(ranks: &[&str]) -> Vec<String> {
-            let groups = Groups::new(&members(ranks), |member| Some(sequence(member.source)));
-            assert!(groups.unclear.is_empty());
+            let groups = grouped(&members(ranks), |member| Some(sequence(member.source)));
+            assert!(groups.unclear.is_empty() && groups.lost.is_empty());
             let found = groups.differences().into_iter().map(|found| {
                 let calls = found.calls.iter().map(|(call, ranks)| {
                     let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
@@ -534,28 +551,28 @@ mod tests {
                 read.set(read.get() + 1);
                 Some(sequence(member.source))
             };
-            let _same = Groups::new(&members(&["ABAB"; 1000]), load);
+            let _same = grouped(&members(&["ABAB"; 1000]), load);
             assert_eq!(read.take(), 0);
             let mut ranks = vec!["ABAB"; 500];
             ranks.extend(["ABA"; 499]);
-            let _killed = Groups::new(&members(&ranks), load);
+            let _killed = grouped(&members(&ranks), load);
             assert_eq!(read.take(), 1);
             ranks.push("ABC");
-            assert_eq!(Groups::new(&members(&ranks), load).all.len(), 2);
+            assert_eq!(grouped(&members(&ranks), load).all.len(), 2);
             assert_eq!(read.take(), 2);
         }
 
         #[test]
-        fn what_cannot_be_read_is_unclear() {
-            let groups = Groups::new(&members(&["AB", "AB", "AC", "A"]), |member| {
+        fn what_is_lost_is_not_compared() {
+            let groups = grouped(&members(&["AB", "AB", "AC", "A"]), |member| {
                 (member.source != "AC").then(|| sequence(member.source))
             });
-            assert_eq!(groups.unclear, BTreeSet::from([2]));
+            assert_eq!(groups.lost, BTreeSet::from([2]));
             // A sequence that does not match its digest counts as unreadable.
-            assert_eq!(Groups::new(&members(&["AB", "AC"]), |_| Some(sequence("AB"))).unclear, BTreeSet::from([1]));
+            assert_eq!(grouped(&members(&["AB", "AC"]), |_| Some(sequence("AB"))).lost, BTreeSet::from([1]));
             let many: Vec<String> = (b'A'..b'U').map(|n| char::from(n).to_string()).collect();
             let many: Vec<&str> = many.iter().map(String::as_str).collect();
-            let groups = Groups::new(&members(&many), |member| Some(sequence(member.source)));
+            let groups = grouped(&members(&many), |member| Some(sequence(member.source)));
             assert_eq!((groups.all.len(), groups.unclear.len()), (MOST_GROUPS, 4));
         }
     }

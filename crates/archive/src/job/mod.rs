@@ -33,7 +33,7 @@ use crate::workers::{Dumps, Workers};
 use ::clocks::fit::approximate;
 use journal::host;
 use journal::part::environment::Level;
-use journal::part::{PARTS, is_done, part_name};
+use journal::part::{PARTS, ProcessInfo, is_done, part_name};
 use model::communicators::CommIdentity;
 use model::job::{Communicators as KnownCommunicators, DuplicateClaim};
 use nccl_events::Progress;
@@ -86,7 +86,7 @@ pub(crate) fn write(
     let topology = Topology::new(parts.dumps, processes, &communicators);
     let mut strings = Strings::default();
     let string_maps = number_strings(processes, &origins, &mut strings);
-    let matching = Matching::new(processes, &communicators);
+    let matching = Matching::new(processes, &communicators)?;
     let attributes = attributes(&manifests);
     let regions = regions(&manifests);
     let sources = Sources {
@@ -372,6 +372,7 @@ pub(crate) fn is_in_place(
     // A part may have been moved away since.
     let is_there = |line: &String| line.split_once(": ").is_none_or(|(name, _)| out.join(PARTS).join(name).exists());
     let lists_present = left_out.iter().all(is_there);
+    let parts = &parts.iter().filter(|part| !is_known_copy(out, part, left_out)).cloned().gather();
     let stated = statements.problems.number.get();
     let existing = PresentParts::from_statements(statements).unwrap_or_default();
     let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
@@ -449,10 +450,11 @@ pub(crate) fn unify_alike(
         }
         is_alike
     });
+    let names: Vec<String> = parts.iter().map(|(directory, _)| part_name(directory)).collect();
     for (at, original) in copies(&parts).into_iter().rev() {
-        let name = |at: usize| parts.get(at).map(|(directory, _)| part_name(directory)).unwrap_or_default();
-        let (name, original) = (name(at), name(original));
-        left_out.push(format!("{name}: is a copy of {original}, of the same process (move it out of {PARTS}/)"));
+        let name = |at: usize| names.get(at).map_or("", String::as_str);
+        let (start, original) = (copy_line(name(at)), name(original));
+        left_out.push(format!("{start}{original}, of the same process (move it out of {PARTS}/)"));
         parts.remove(at);
     }
     if parts.is_empty() {
@@ -476,32 +478,65 @@ pub(crate) fn unify_alike(
     })
 }
 
+/// How the line about a part that is left out as a copy begins; the name of its original follows.
+fn copy_line(part: &str) -> String {
+    format!("{part}: is a copy of ")
+}
+
+/// Whether these lines about parts left out name a part as a copy, and it still is one.
+fn is_known_copy(out: &Path, part: &str, left_out: &[String]) -> bool {
+    let start = copy_line(part);
+    let original = left_out.iter().find_map(|line| line.strip_prefix(&start)?.split_once(", ")).map(|(name, _)| name);
+    original.is_some_and(|original| {
+        let directories = [part, original].map(|name| out.join(PARTS).join(name));
+        let read = directories.map(|directory| Manifest::read_with_events(&directory).map(|read| (directory, read)));
+        let both: Result<Vec<_>, Error> = read.into_iter().collect();
+        both.is_ok_and(|both| copies(&both) == [(0, 1)])
+    })
+}
+
+/// Whether two descriptions of a session, with the same process id and beginning, can be of one process. A torn
+/// `process.json` says nothing of the host.
+fn is_same_process(one: &ProcessInfo, other: &ProcessInfo) -> bool {
+    let is_alike = |one: &str, other: &str| one == other || one.is_empty() || other.is_empty();
+    is_alike(&one.host, &other.host)
+        && is_alike(&one.boot_id, &other.boot_id)
+        && is_alike(&one.pid_namespace, &other.pid_namespace)
+        && (one.tag == other.tag || one.tag == 0 || other.tag == 0)
+}
+
 /// Pairs of a copy and its original, as indices. Parts of one session of a process are copies of each other. The one
 /// with the most records is the original: a copy may be older than the end of the process, or damaged.
 fn copies(parts: &[(PathBuf, Manifest)]) -> Vec<(usize, usize)> {
-    let session = |(_, manifest): &(PathBuf, Manifest)| {
-        let process = &manifest.process;
-        let names = [&process.host, &process.boot_id, &process.pid_namespace].map(Clone::clone);
-        (names, process.pid, process.session_start_realtime_ns, process.tag)
-    };
     let worth = |at: usize| {
         parts.get(at).map(|(directory, manifest)| {
             let process = &manifest.process;
             let own_name = format!("-{}-{}", process.pid, process.session_start_realtime_ns);
-            let problems = Reverse(manifest.problems.len());
+            let problems = Reverse(manifest.all_problems().len());
             (!manifest.has_lost_events, manifest.records, problems, part_name(directory).ends_with(&own_name))
         })
     };
-    let mut originals = BTreeMap::new();
-    let known = || parts.iter().enumerate().filter(|(_, (_, manifest))| manifest.process.session_start_realtime_ns > 0);
-    for (at, part) in known() {
-        let original = originals.entry(session(part)).or_insert(at);
-        if worth(at) > worth(*original) {
-            *original = at;
+    let mut sessions: BTreeMap<(u32, u64), Vec<(usize, &ProcessInfo)>> = BTreeMap::new();
+    for (at, (_, Manifest { process, .. })) in parts.iter().enumerate() {
+        if process.session_start_realtime_ns > 0 {
+            sessions.entry((process.pid, process.session_start_realtime_ns)).or_default().push((at, process));
         }
     }
-    let with_original = |(at, part)| originals.get(&session(part)).map(|original| (at, *original));
-    known().filter_map(with_original).filter(|(at, original)| at != original).collect()
+    let mut found = Vec::new();
+    for mut session in sessions.into_values() {
+        // The most complete description first: it tells which of the others are of another host.
+        nccl_events::sort::sort_by_key(&mut session, |(at, process)| {
+            (process.host.is_empty(), Reverse(worth(*at)), *at)
+        });
+        while let Some(&(_, process)) = session.first() {
+            let alike: Vec<usize> =
+                session.extract_if(.., |(_, it)| is_same_process(process, it)).map(|it| it.0).collect();
+            let original = alike.iter().copied().max_by_key(|at| (worth(*at), Reverse(*at)));
+            found.extend(alike.iter().filter_map(|&at| Some((at, original?)).filter(|_| Some(at) != original)));
+        }
+    }
+    nccl_events::sort::sort(&mut found);
+    found
 }
 
 const STAGING: &str = ".unify";

@@ -93,7 +93,7 @@ fn sources(statements: &mut Statements, processes: &[Process]) {
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
     statements.plugin_version = list(|info| info.plugin_version.clone());
-    statements.blind_spots = Lines::from_entries(unreported_events::lines(processes));
+    statements.unreported = Lines::from_entries(unreported_events::lines(processes));
     statements.writer_version = Lines::from_entries([env!("CARGO_PKG_VERSION")]);
 }
 

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::{Error, unreadable};
 use crate::part::files::write_json;
 use journal::format::Symbol;
+use journal::part::read_json;
 use journal::reader::Symbols;
 use model::communicators::Comms;
 use model::process::Links;
@@ -91,11 +92,12 @@ impl CallLists {
         write_json(path, self)
     }
 
-    /// Reads a part's file; `None` if there is none that this version can parse.
-    pub(crate) fn read(part: &Path) -> Option<Self> {
-        let bytes = regular_files::read(&part.join(CALLS), MOST_MANIFEST_BYTES).ok()?;
-        let lists: Self = serde_json::from_slice(&bytes).ok()?;
-        (lists.format == FORMAT).then_some(lists)
+    /// Reads a part's file; `None` if there is none that this version can parse. An error if the system does not read
+    /// it: another attempt may.
+    pub(crate) fn read(part: &Path) -> Result<Option<Self>, Error> {
+        let path = part.join(CALLS);
+        let lists: Option<Self> = read_json(&path, MOST_MANIFEST_BYTES).map_err(unreadable(&path))?;
+        Ok(lists.filter(|lists| lists.format == FORMAT))
     }
 }
 

@@ -361,16 +361,22 @@ impl PartProgress {
         }
     }
 
-    /// The progress of a part.
-    pub(crate) fn read(part: &Path) -> Self {
+    /// The progress of a part. With an unreadable mark the part may lack its end, so that `finalize` writes it again if
+    /// it has a journal.
+    pub(crate) fn read_or_provisional(part: &Path) -> Self {
+        Self::read(part).unwrap_or(Self::Provisional)
+    }
+
+    /// The progress of a part, or why its mark cannot be read.
+    pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         if !is_done(part) {
-            return Self::NotWritten;
+            return Ok(Self::NotWritten);
         }
-        let mark = part.join(DONE);
-        // Unreadable: assume that the part lacks its end, so `finalize` writes it again if it has a journal.
-        let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
+        let path = part.join(DONE);
+        let text = regular_files::read(&path, MOST_MARK_BYTES);
+        let text = text.map_err(|source| Error::UnreadableMark { path, source })?;
         let has_text = |one: &Self| one.text().as_bytes() == text;
-        [Self::Provisional, Self::JournalNeeded].into_iter().find(has_text).unwrap_or(Self::Written)
+        Ok([Self::Provisional, Self::JournalNeeded].into_iter().find(has_text).unwrap_or(Self::Written))
     }
 
     pub(crate) fn write(self, mark: &Path) -> io::Result<()> {
@@ -384,7 +390,7 @@ pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
 
 /// Whether a part is written, and its journal has nothing to add.
 pub(crate) fn is_final(part: &Path) -> bool {
-    match PartProgress::read(part) {
+    match PartProgress::read_or_provisional(part) {
         PartProgress::NotWritten => false,
         PartProgress::Provisional => !has_journal(part),
         PartProgress::JournalNeeded | PartProgress::Written => true,

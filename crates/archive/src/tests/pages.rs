@@ -13,7 +13,7 @@ const RELEASES: [u32; 12] =
     [22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203];
 
 #[test]
-fn the_page_lists_the_blind_spots_of_the_table() {
+fn the_page_lists_the_unreported_of_the_table() {
     pages::compare("RELEASES.md", "releases", &tables());
 }
 

@@ -85,6 +85,36 @@ fn a_copy_of_a_part_is_left_out_by_name() {
     }
 }
 
+/// A part with a torn `process.json` is known as the process of its copy, and the archive with one of them is current.
+#[test]
+fn a_torn_part_and_its_copy_are_one_process() {
+    for is_original_torn in [true, false] {
+        let out: &Path = &new_job();
+        let original = record_two_ranks(out).remove(0);
+        let copy = original.with_file_name("copy");
+        let copied = std::process::Command::new("cp").arg("-r").args([&original, &copy]).status();
+        assert!(copied.expect("cp").success());
+        let torn = if is_original_torn { &original } else { &copy };
+        let description = std::fs::read(torn.join("process.json")).expect("readable");
+        std::fs::write(torn.join("process.json"), &description[..description.len() / 2]).expect("written");
+        let options = FinalizeOptions { keep_journal: true, ..FinalizeOptions::default() };
+        let made = finalize(out, &options, &()).expect("finalized").archive.expect("an archive");
+        let starts = format!("{}: is a copy of ", torn.file_name().expect("a name").display());
+        assert!(matches!(&*made.left_out, [one] if one.starts_with(&starts)), "{made:?}");
+        assert_eq!(made.parts.len(), 2, "{made:?}");
+        let again = finalize(out, &options, &()).expect("finalized").archive;
+        assert_eq!(again, None, "nothing changed");
+        // Of two copies, the archive names the same original.
+        std::fs::rename(&original, original.with_file_name("z")).expect("renamed");
+        let copied = std::process::Command::new("cp").arg("-r").args([&copy, &copy.with_file_name("copy-2")]).status();
+        assert!(copied.expect("cp").success());
+        let made = finalize(out, &options, &()).expect("finalized").archive.expect("an archive");
+        let whole = if is_original_torn { "copy" } else { "z" };
+        let names_whole = |line: &String| line.contains(&format!(": is a copy of {whole}, "));
+        assert!(made.left_out.len() == 2 && made.left_out.iter().all(names_whole), "{made:?}");
+    }
+}
+
 #[test]
 fn a_deadline_leaves_the_part_as_it_was() {
     let out: &Path = &new_job();
@@ -120,6 +150,21 @@ fn change_manifest(part: &Path, change: impl FnOnce(&mut Value)) {
     let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).expect("readable")).expect("JSON");
     change(&mut manifest);
     std::fs::write(&path, manifest.to_string()).expect("written");
+}
+
+/// What an earlier version wrote is written anew from its journal; what a later one wrote is left to it.
+#[test]
+fn a_part_of_another_version_is_written_anew_if_it_is_older() {
+    let out: &Path = &new_job();
+    let parts = record_two_ranks(out);
+    let options = FinalizeOptions { keep_journal: true, ..FinalizeOptions::default() };
+    let _made = finalize(out, &options, &()).expect("finalized");
+    for (format, is_written) in [(1, true), (3, false)] {
+        change_manifest(&parts[1], |manifest| manifest["format"] = Value::from(format));
+        let summary = finalize(out, &options, &()).expect("finalized");
+        let state = &summary.parts[1].state;
+        assert_eq!((matches!(state, PartState::Written(_)), summary.complete), (is_written, is_written), "{state:?}");
+    }
 }
 
 /// Chunks are the smallest that libotf2 takes, unless a definition needs more.

@@ -278,8 +278,8 @@ fn a_device_that_two_processes_use_is_one_device() {
     print(out);
 }
 
-/// The blind spots of an archive of two ranks, given CUDA's reports about their devices.
-fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
+/// The unreported events of an archive of two ranks, given CUDA's reports about their devices.
+fn unreported(devices: [Option<Device<Name<'static>>>; 2]) -> String {
     let out: &Path = &new_job();
     for (rank, device) in (0..).zip(devices) {
         let who = ProcessIdentity { rank, ranks: 2, in_environment: true };
@@ -293,11 +293,11 @@ fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
         write_part(&process.end(), &KEEP, &()).expect("the part is written");
     }
     let archive = unified(out);
-    archive.property("NCCL::BLIND_SPOTS").expect("there are others").to_owned()
+    archive.property("NCCL::UNREPORTED").expect("there are others").to_owned()
 }
 
 #[test]
-fn which_gpu_a_rank_uses_is_a_blind_spot_only_where_cuda_does_not_say() {
+fn which_gpu_a_rank_uses_is_unreported_only_where_cuda_does_not_say() {
     let nameless = Device { uuid: [0; 16], pci_bus: 0, ..device(1) };
     for (devices, is_unknown) in [
         ([Some(device(1)), Some(device(2))], false),
@@ -305,7 +305,7 @@ fn which_gpu_a_rank_uses_is_a_blind_spot_only_where_cuda_does_not_say() {
         ([None, None], true),
         ([Some(device(1)), Some(nameless)], true),
     ] {
-        let spots = blind_spots(devices);
+        let spots = unreported(devices);
         assert_eq!(spots.contains("which GPU a rank uses"), is_unknown, "{devices:?}: {spots}");
         assert!(spots.contains("split from"), "{spots}");
     }

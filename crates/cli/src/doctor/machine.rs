@@ -9,7 +9,7 @@ use std::{env, fs};
 use crate::doctor::{Environment, Findings, FoundLibrary, NcclRow, slot};
 use crate::plugin_slot::Nccl;
 use analysis::units;
-use archive::{ANCHOR, blind_spots};
+use archive::{ANCHOR, unreported_by_release};
 use cupti_sys::mapped::Mapped;
 use cupti_sys::{Search, other_user};
 use journal::clock::{TickSource, select};
@@ -264,7 +264,7 @@ pub(super) fn predict_recording(here: &Environment, found: &FoundLibrary, findin
         plugin_names: Vec::new(),
         plugin: None,
         profiler: None,
-        blind_spots: Vec::new(),
+        unreported: Vec::new(),
     };
     let Some(table) = nccl.called() else {
         let text = format!("{text} has no profiler plugins: nothing of it can be recorded");
@@ -276,7 +276,7 @@ pub(super) fn predict_recording(here: &Environment, found: &FoundLibrary, findin
         findings.warning("nccl", text, "docs/RELEASES.md §3; look at the archive with nccl-otf2 check");
     } else {
         findings.ok("nccl", format!("{text}: table {table} is used"));
-        row.blind_spots = blind_spots(nccl.number, here.config.mask, allgatherv_off(here));
+        row.unreported = unreported_by_release(nccl.number, here.config.mask, allgatherv_off(here));
         broadcasts(here, nccl, findings);
         known_problems(here, nccl, table, findings);
     }

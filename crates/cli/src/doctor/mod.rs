@@ -496,7 +496,7 @@ pub(crate) struct NcclRow {
     pub(crate) plugin_names: Vec<String>,
     pub(crate) plugin: Option<String>,
     pub(crate) profiler: Option<&'static str>,
-    pub(crate) blind_spots: Vec<String>,
+    pub(crate) unreported: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -521,17 +521,17 @@ impl Report {
         }
         let mut shown: Vec<&str> = Vec::new();
         for row in &self.nccl {
-            if row.blind_spots.is_empty() || shown.contains(&row.release.as_str()) {
+            if row.unreported.is_empty() || shown.contains(&row.release.as_str()) {
                 continue;
             }
             shown.push(&row.release);
-            let n = row.blind_spots.len();
+            let n = row.unreported.len();
             if !all {
                 text.paragraph(format_args!("NCCL {} does not report {n} things to any profiler (--all)", row.release));
                 continue;
             }
             text.paragraph(format_args!("NCCL {} does not report:", row.release));
-            for spot in &row.blind_spots {
+            for spot in &row.unreported {
                 text.line(format_args!("  {spot}"));
             }
         }

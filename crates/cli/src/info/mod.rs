@@ -20,6 +20,7 @@ use nccl_events::schema::Statements;
 use nccl_events::{FULL, LIGHT, Progress as _, STANDARD, event, event_names};
 use otf2::LocationRef;
 
+mod counts;
 mod report;
 
 pub(crate) use crate::info::report::Report;
@@ -64,7 +65,7 @@ those of the operation, not of the call. `timing` says what they were measured b
                  problems, problem_count, parts_left_out, topology_unused,
                  ranks_missing, ranks_impossible {number, lines}, collectives_unmatched, matching {mismatches
                  by kind, ranks_behind, unknown: number and lines of each}
-  blind_spots    what this release of NCCL does not report, as far as it
+  unreported     what this release of NCCL does not report, as far as it
                  is known: nobody can find it in the archive
   gpus           backends (how work of GPUs was recorded), notices (what was decided and
                  what went wrong), numbers (docs/REFERENCE.md §7), clocks (a line each)
@@ -160,7 +161,7 @@ pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     operations(&tables.operations, &mut text);
     messages(&tables.messages, &mut text);
     completeness(&tables.completeness, &mut text);
-    blind_spots(&trace.statements.blind_spots.shown(), &mut text);
+    unreported(&trace.statements.unreported.shown(), &mut text);
     text
 }
 
@@ -394,7 +395,7 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
     table.print(text);
     for (name, number) in &completeness.other {
         if *number > 0 {
-            text.line(format_args!("  {}: {}", name.replace('_', " "), count(*number)));
+            text.line(format_args!("  {}: {}", counts::words(name), count(*number)));
         }
     }
     for (number, what) in [
@@ -440,15 +441,15 @@ fn matching(matching: &Matching, text: &mut Text) {
 }
 
 /// Events that this NCCL release does not report, so that users do not look for them.
-fn blind_spots(spots: &[String], text: &mut Text) {
-    if spots.is_empty() {
+fn unreported(lines: &[String], text: &mut Text) {
+    if lines.is_empty() {
         return;
     }
     text.paragraph("what NCCL does not report");
-    for spot in spots.iter().take(MOST_ROWS) {
-        text.line(format_args!("  {spot}"));
+    for line in lines.iter().take(MOST_ROWS) {
+        text.line(format_args!("  {line}"));
     }
-    cut(text, spots.len());
+    cut(text, lines.len());
 }
 
 #[cfg(test)]

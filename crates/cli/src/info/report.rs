@@ -81,12 +81,12 @@ pub(crate) struct Report<'a> {
     job: Vec<String>,
     /// Recordings of other jobs in the same directory.
     other_jobs: Vec<String>,
-    /// Since 1970.
+    /// The beginning of the recording, in ns since 1970.
     start_ns: Option<u64>,
     duration_ns: u64,
     locations: usize,
     /// What the NCCL releases of the job do not report.
-    blind_spots: Vec<String>,
+    unreported: Vec<String>,
     gpus: Gpus,
     /// The archive's properties about clocks.
     clock: BTreeMap<String, &'a str>,
@@ -153,7 +153,7 @@ impl<'a> Report<'a> {
             start_ns: trace.start_ns(),
             duration_ns: Clock::from_trace(trace).length_ns(trace),
             locations: trace.definitions.locations.len(),
-            blind_spots: statements.blind_spots.shown(),
+            unreported: statements.unreported.shown(),
             gpus: gpus(statements),
             clock: clock.gather(),
             recording: recording(statements),
@@ -201,7 +201,7 @@ pub(crate) struct Operations<'a> {
     classes: BTreeMap<(RegionRef, u32), Class>,
 }
 
-/// The operations of one function in one size class, from one power of two to the next.
+/// The operations of one function whose sizes are between one power of two and the next.
 #[derive(Debug, Default)]
 struct Class {
     bytes: Option<(u64, u64)>,
@@ -224,7 +224,7 @@ impl<'a> Operations<'a> {
 
     pub(crate) fn event(&mut self, event: &Event) {
         if let Step::Left(instance) = self.instances.step(event)
-            // Only operations state how they were timed; calls and network transfers do not.
+            // Calls and network transfers are regions, too, but only operations have `nccl.timing`.
             && let Some(timing) = instance.fields.timing
         {
             self.operation(&instance, timing);

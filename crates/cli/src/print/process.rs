@@ -23,6 +23,7 @@ use journal::part::{JOURNAL, PARTS, PROCESS, read_process};
 use journal::reader::{Journal, Outcome, Segments};
 use nccl_events::sort::Gather;
 use nccl_events::{Kind, Start, StateArgs};
+use regular_files::refusing_directory;
 use rustc_hash::FxHashSet;
 
 pub(crate) struct Journals {
@@ -43,7 +44,6 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     let parts = if has_parts { path.join(PARTS) } else { path.to_owned() };
     let mut found = Vec::new();
     let mut unread = Vec::new();
-    // A file contains no parts.
     let entries = if parts.is_dir() { Some(fs::read_dir(&parts).with_context(|| reading(&parts))?) } else { None };
     for entry in entries.into_iter().flatten() {
         match journal_of(&entry.with_context(|| reading(&parts))?.path()) {
@@ -76,7 +76,8 @@ fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
         Ok(data) if data.is_dir() => Ok(Some(journal)),
         Ok(_) => bail!("{} is no directory: its process is left out", journal.display()),
         Err(error) if error.kind() != ErrorKind::NotFound && part.is_dir() => {
-            Err(error).with_context(|| format!("{}: its process is left out", journal.display()))
+            let refusing = refusing_directory(&journal, &error);
+            Err(error).with_context(|| format!("{}: {} is left out", refusing.display(), part.display()))
         }
         Err(_) => match journal.read_link() {
             Ok(target) => bail!(
@@ -95,7 +96,7 @@ fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
 /// Sets the start of all journals to that of the first, each on its own clock. Processes of a boot share a clock;
 /// between hosts, the system clocks are not corrected, just as in archives.
 pub(crate) fn share_beginning(processes: &mut [Process]) {
-    // By boot: CLOCK_REALTIME - CLOCK_MONOTONIC of its first journal.
+    // For each boot, the beginning of its first journal, and that one's CLOCK_REALTIME - CLOCK_MONOTONIC.
     let mut offsets: BTreeMap<String, (u64, i64)> = BTreeMap::new();
     for process in processes.iter() {
         let found = (process.begin_ns, process.realtime_offset_ns);
@@ -147,7 +148,7 @@ pub(crate) struct Process {
     end_ns: Option<u64>,
     ranks: BTreeSet<i32>,
     pub(crate) comms: Vec<Comm>,
-    /// Known facts of communicators, including those whose creation was not kept.
+    /// Communicators by context, also those whose beginning a flight recording removed.
     known: BTreeMap<u64, CommRecord>,
     pub(crate) finalizes: Vec<Finalize>,
     pub(crate) gpu: Vec<values::GpuEntry>,
@@ -197,7 +198,7 @@ impl Process {
         }
         values::place(&mut read.gpu, &ticks, &read.clock);
         read.gpu.sort_by_key(|entry| entry.when.ns);
-        // A context has one communicator; if several claim it, the first counts.
+        // In reverse, so that the first communicator of a context stays: a later one with the same is a mistake.
         for comm in read.comms.iter().rev() {
             read.known.insert(comm.context, comm.record.clone());
         }
@@ -208,7 +209,7 @@ impl Process {
         let when = Moment { ns: self.clock.nanoseconds(record.ticks), tid };
         let record_id = record.id;
         match record.body {
-            // This record precedes all others, and is repeated with its time if the start is still there.
+            // Of a communicator whose beginning may be removed; a `CommInit` that is still there replaces it.
             RecordBody::CommKnown(comm) => drop(self.known.insert(record.id, comm)),
             RecordBody::CommInit(comm) => self.comms.push(Comm {
                 context: record.id,
@@ -242,7 +243,7 @@ impl Process {
         let (known, outcome) = (&self.known, &self.outcome);
         let wanted = |context: u64| known.get(&context).map(|comm| wants(filter, outcome, comm));
         self.finalizes.retain(|call| wanted(call.context).unwrap_or(true));
-        // A GPU record belongs to the rank of its launch or of its communicator; one of another process (PXN) to none.
+        // A GPU record belongs to the rank of its launch or communicator. One without (PXN) is kept if all are wanted.
         let foreign = filter.wants_comm("", None) && filter.wants_rank(None);
         let launches = self.launches.iter().filter(|_| !self.gpu.is_empty());
         let contexts: BTreeMap<u64, u64> = launches.map(|launch| (launch.id, launch.context)).collect();
@@ -519,7 +520,7 @@ impl Filter {
             time("--from", self.from),
             time("--to", self.to),
         ];
-        // `--limit 0` prints nothing on purpose.
+        // With `--limit 0` nothing is printed on purpose, which is no reason to refuse.
         present.refuse_nothing(filters, if self.limit == Some(0) { 1 } else { found })
     }
 

@@ -28,7 +28,7 @@ pub(crate) enum Value<'a> {
     /// A handle or an address; 0 is NULL.
     Address(u64),
     Float(f64),
-    /// A time or duration in ns, written to JSON in µs with a decimal point: a float would not hold large ones exactly.
+    /// A time or duration in ns. JSON has it in µs, written digit by digit: a float does not hold long times exactly.
     Time(u64),
     Several(Vec<Self>),
     Object(List<'a>),
@@ -38,7 +38,7 @@ pub(crate) enum Value<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// CLOCK_MONOTONIC; ticks until the clock is known.
+    /// CLOCK_MONOTONIC in ns; ticks where too few clock readings were recorded.
     pub(crate) ns: u64,
     pub(crate) tid: u32,
 }
@@ -139,7 +139,7 @@ impl Json {
             Value::Flag(is_set) => self.plain(is_set),
             Value::Address(0) => self.plain("null"),
             Value::Address(address) => self.address(*address),
-            // The shortest digits that read back as the same number; JSON has no infinities or NaN.
+            // `{:?}` writes as few digits as read back as the same number. JSON has no infinities: those are text.
             Value::Float(number) if number.is_finite() => {
                 let _infallible = write!(self.0, "{number:?}");
             }
@@ -174,7 +174,7 @@ impl Json {
         }
     }
 
-    /// Like `{:#x}`, which takes several times as long: most fields of a line are addresses.
+    /// Writes `{:#x}` in a fraction of its time, which counts because most fields of a line are addresses.
     fn address(&mut self, mut address: u64) {
         let mut text = *b"0000000000000000\"";
         let mut first = text.len() - 1;
@@ -216,7 +216,7 @@ pub(crate) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
 
 pub(crate) const GPU_KIND: &str = "Gpu";
 
-/// A GPU record of a journal: a fact that the plugin determined itself, as opposed to a callback.
+/// A record about GPU work or devices, which the plugin made by itself and not because of a callback.
 #[derive(Debug)]
 pub(crate) struct GpuEntry {
     /// When the work began if known, else when it was recorded.
@@ -401,7 +401,7 @@ pub(crate) fn each_detail<'a>(
     symbols: &'a Symbols,
     mut detail: impl FnMut(&'static str, Value<'a>),
 ) {
-    // The only field of an unknown event is its type, which is listed for every kind.
+    // An unknown event has its type only, which the listing shows for every event.
     if fields.kind() == Kind::Unknown {
         return;
     }

@@ -158,7 +158,7 @@ fn write_jobs(scratch: &Scratch) {
         ("NCCL::PXN::TRANSFERS", "1"),
         ("NCCL::MISMATCH::COUNT", "1"),
         ("NCCL::MISMATCH::COUNT::LIST", "world: rank 1"),
-        ("NCCL::BLIND_SPOTS", "replays"),
+        ("NCCL::UNREPORTED", "replays"),
     ] {
         fixture.property(name, value);
     }
@@ -285,7 +285,7 @@ fn outputs_of_recordings() {
         ),
         ("finalize --json", &["reason", "problems", "first_mismatch"], &[&["finalize", "trace", "--json"]]),
         // Fields of an NCCL library, which this machine need not have.
-        ("doctor --json", &["blind_spots", "found_by", "is_rccl", "plugin_names"], &[&["doctor", "--json"]]),
+        ("doctor --json", &["unreported", "found_by", "is_rccl", "plugin_names"], &[&["doctor", "--json"]]),
     ] {
         wrong.extend(compare(&scratch, section, rare, runs));
     }

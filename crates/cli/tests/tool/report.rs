@@ -125,12 +125,15 @@ fn jobs_of_all_sorts_have_pages() {
     keep(&scratch.join("model.html"), "score-p");
 }
 
+/// The directory of a page is made, as that of an export is.
 #[test]
-fn unwritable_page_names_the_file_and_a_workaround() {
+fn unwritable_page_names_the_directory_and_a_workaround() {
     let scratch = Scratch::new();
     Fixture::sound().write(scratch.path());
-    let ended = scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(2);
-    ended.assert_prints("missing/page.html; -o names another file");
+    scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(0);
+    assert!(scratch.join("missing/page.html").is_file());
+    let ended = scratch.ends(["report", "trace", "-o", "/proc/missing/page.html"]).with_code(2);
+    ended.assert_prints("cannot make /proc/missing; -o names another place: ");
     scratch.ends(["report", "nothing-here"]).with_code(2);
 }
 

@@ -6,6 +6,7 @@
 //! ([`Discarded`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
@@ -20,6 +21,7 @@ use crate::segments::{
     Error, HEADER_BYTES, Head, Losses, Problem, Recorder, Removed, SegmentPlace, Symbols, head_words, slotless_losses,
 };
 use nccl_events::sort::Gather;
+use regular_files::refusing_directory;
 
 mod slot;
 
@@ -57,6 +59,12 @@ struct FileProblem {
     other: Option<Recorder>,
 }
 
+/// Names the directory that refuses: the journal may be a link to one that the user may not enter.
+fn not_listed(journal: &Path) -> impl FnOnce(io::Error) -> Error {
+    let journal = journal.to_owned();
+    move |source| Error::Io { path: refusing_directory(&journal, &source), source }
+}
+
 impl Follower {
     /// Follows the journal in this directory (`parts/<part>/journal`), which may still be empty. Reads no records.
     pub fn open(journal: &Path) -> Result<Self, Error> {
@@ -66,7 +74,7 @@ impl Follower {
     /// A follower with its own limits: files held open (0: one at a time), and bytes read at once.
     pub(crate) fn with(journal: &Path, most_open: usize, chunk_bytes: usize) -> Result<Self, Error> {
         let mut files = Files::new(most_open);
-        let is_there = files.list(journal).map_err(|source| Error::Io { path: journal.to_owned(), source })?;
+        let is_there = files.list(journal).map_err(not_listed(journal))?;
         if !is_there {
             return Err(Error::Io { path: journal.to_owned(), source: ErrorKind::NotFound.into() });
         }
@@ -200,8 +208,7 @@ impl Follower {
 
     /// Lists the directory and opens new files. Returns false if the directory is gone.
     fn list(&mut self) -> Result<bool, Error> {
-        let is_there = self.files.list(&self.directory);
-        let is_there = is_there.map_err(|source| Error::Io { path: self.directory.clone(), source })?;
+        let is_there = self.files.list(&self.directory).map_err(not_listed(&self.directory))?;
         self.files.hold();
         Ok(is_there)
     }

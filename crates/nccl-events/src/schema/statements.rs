@@ -80,7 +80,7 @@ properties! {
     launcher "NCCL::LAUNCHER" Lines;
     node_names "NCCL::NODE_NAMES" Lines;
     plugin_version "NCCL::PLUGIN_VERSION" Lines;
-    blind_spots "NCCL::BLIND_SPOTS" Lines;
+    unreported "NCCL::UNREPORTED" Lines;
     writer_version "NCCL::WRITER_VERSION" Lines;
     clock_source "NCCL::CLOCK::SOURCE" Lines;
     clock_calibration "NCCL::CLOCK::CALIBRATION" Lines;

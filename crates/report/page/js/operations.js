@@ -90,7 +90,7 @@ export function operations({ report }) {
 }
 
 /**
- * Of NCCL's model. What reduces besides GPUs may exceed the wires.
+ * Of NCCL's model. What reduces besides GPUs may exceed the links.
  * @type {import('#page/dom').Column<OperationClass>}
  */
 const expected = {

@@ -144,7 +144,7 @@ function unrecorded(report) {
       html`${events('standard,ProxyStep')} records them; there are none where ${network}`})`,
     ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
       html`${events('standard,ProxyStep')} records them`})`,
-    !report.topology && html`<b>hosts and wires</b> (NCCL did not write its topology: <code>nccl-otf2 run</code> has it
+    !report.topology && html`<b>hosts and links</b> (NCCL did not write its topology: <code>nccl-otf2 run</code> has it
       do so)`,
     report.phases.length === 0 && html`<b>phases and steps</b> (no range of the program was recorded: <code>nccl-otf2
       run</code> records what programs name through NVTX)`,
@@ -195,7 +195,7 @@ export function completeness({ report }) {
     ${list('Ranks that had called fewer collectives than others', found.matching.ranks_behind.lines)}
     ${list('Problems', found.problems)}${list('Left out', found.parts_left_out)}
     ${list('Dumps of NCCL’s topology that could not be used', found.topology_unused)}
-    ${list('What NCCL does not report', report.blind_spots)}`);
+    ${list('What NCCL does not report', report.unreported)}`);
 }
 
 /** @param {import('../model').Completeness} found */

@@ -110,7 +110,7 @@ export function sections({ report }) {
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
-    ['wires', 'Wires', cause('slow-nic') ? hot('slow') : count(report.nics)],
+    ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics)],
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
     ['making', 'Making communicators', count(report.communicator_calls)],
     ['anomalies', 'Anomalies', count(report.anomalies)],

@@ -29,7 +29,7 @@ export function wires({ report }) {
   const culprit = report.causes.find(({ kind }) => kind === 'slow-nic');
   const slowest = nics.filter(({ steps }) => steps >= LEAST_STEPS).reduce((most, nic) =>
     Math.max(most, nic.slowdown ?? 0), 0);
-  const element = section('wires', 'Hosts and wires', 'nccl-otf2 stats --by nic', html`GPUs and network interfaces of
+  const element = section('wires', 'Hosts and links', 'nccl-otf2 stats --by nic', html`GPUs and network interfaces of
     each host as NCCL sees them, and the way of a channel. <b>${culprit ? culprit.sentence : slowest >= SLOW ?
     `The slowest interface takes ${number(slowest, 1)} times as long for a step as others.` : slowest > 0 ?
     'No network interface stands out.' : 'Interfaces were not compared.'}</b>`);

@@ -270,7 +270,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       ranks_missing: 0, collectives_unmatched: 0,
       matching: { mismatches: [['count', { number: 1, lines: ['world: rank 3 has 8 elements, the others 16'] }]],
         ranks_behind: { number: 0, lines: [] }, unknown: { number: 0, lines: [] } } },
-    blind_spots: ['Replays of CUDA graphs without network transfers: only their capture is here.'],
+    unreported: ['Replays of CUDA graphs without network transfers: only their capture is here.'],
   };
 }
 

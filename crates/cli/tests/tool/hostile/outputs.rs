@@ -44,6 +44,19 @@ fn what_is_made_is_for_its_user_only() {
     assert!(found.is_empty(), "{found:?}");
 }
 
+/// Nobody means a value that is called like an option.
+#[test]
+fn an_unknown_option_is_not_taken_for_a_value() {
+    let scratch = Scratch::new();
+    for arguments in [&["export", "--metrics"][..], &["export", "trace", "--metrics"]] {
+        let ended = bounded(&scratch, arguments).with_code(2);
+        assert!(ended.stderr.contains("unexpected argument '--metrics'"), "{ended:?}");
+        assert!(!ended.stderr.contains("as a value"), "{ended:?}");
+    }
+    let ended = bounded(&scratch, &["export", "--fromat", "trace"]).with_code(2);
+    assert!(ended.stderr.contains("a similar argument exists: '--format'"), "{ended:?}");
+}
+
 #[test]
 fn metrics_that_nobody_got_are_an_error_without_secrets() {
     let scratch = Scratch::new();

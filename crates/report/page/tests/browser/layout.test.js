@@ -19,7 +19,7 @@ test('sections without data are one line that says what to record', async () => 
     ['operations', 'time', 'completeness', 'timeline', 'how']);
   const line = await text(page, '#unrecorded');
   for (const [what, record] of [['who is late', 'no collective has arrivals'], ['pairs', 'NCCL_OTF2_EVENTS=standard'],
-    ['channels', 'NCCL_OTF2_EVENTS=standard,ProxyStep'], ['hosts and wires', 'nccl-otf2 run'],
+    ['channels', 'NCCL_OTF2_EVENTS=standard,ProxyStep'], ['hosts and links', 'nccl-otf2 run'],
     ['phases and steps', 'nccl-otf2\\s+run'], ['overlap', 'NCCL_OTF2_CUPTI_KERNELS=all'],
     ['anomalies', 'far longer']]) {
     assert.match(line, new RegExp(`${what}[^;]*${record}`));
