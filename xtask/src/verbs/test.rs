@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::cargo;
 use crate::process;
-use crate::verbs::{page, setup};
+use crate::verbs::setup;
 
 /// Install what is missing, fetch NCCL, build everything and run all tests
 ///
@@ -57,16 +57,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     // Most tests wait for the processes that they start: two programs of as many threads as there are cores finish
     // sooner than one after the other.
-    let worker_results =
-        std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| programs.run_all())).map(|handle| handle.join()));
-    for worker in worker_results {
-        worker.map_err(|_| anyhow!("a worker panicked"))??;
+    let ends = std::thread::scope(|scope| {
+        let page = args.arguments.is_empty().then(|| scope.spawn(|| programs.run_page()));
+        let workers = [(); 2].map(|()| scope.spawn(|| programs.run_all()));
+        workers.into_iter().chain(page).map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    for end in ends {
+        end.map_err(|_| anyhow!("a worker panicked"))??;
     }
     let failed = programs.failed.into_inner();
     ensure!(failed.is_empty(), "failed: {}", failed.join(" "));
     if args.arguments.is_empty() {
         process::run(cargo::command("test").args(["--workspace", "--doc", "--quiet"]))?;
-        page::run(&page::Args::default())?;
     }
     Ok(())
 }
@@ -87,6 +89,9 @@ struct TestProgram {
 
 /// The programs that take longest, the longest last.
 const LONGEST: [&str; 5] = ["hostile", "recording", "tensorflow", "situations", "exports"];
+
+/// The program of tests whose pages are opened by `cargo xtask page`.
+const PAGES: &str = "tool";
 
 /// Builds the selected tests. [`Programs`] takes the last ones first, so that no long one runs alone at the end: these
 /// are programs of the root package.
@@ -124,6 +129,31 @@ struct Programs<'a> {
 }
 
 impl Programs<'_> {
+    /// `cargo xtask page`, after the tests that make the pages which it opens.
+    fn run_page(&self) -> Result<()> {
+        let pages = {
+            let mut waiting = self.waiting.lock();
+            waiting.iter().position(|program| program.name == PAGES).map(|at| waiting.remove(at))
+        };
+        if let Some(pages) = pages
+            && !self.run(&pages)?
+        {
+            self.failed.lock().push(pages.name);
+        }
+        let began = Instant::now();
+        let program = std::env::current_exe().context("this program")?;
+        let captured = process::capture(Command::new(program).arg("page"))?;
+        let (text, result) = match captured.status.success() {
+            true => (String::new(), "ok"),
+            false => (captured.out + &captured.err, "FAILED"),
+        };
+        println!("{text}   {:20} {:4} s   {result}", "cargo xtask page", began.elapsed().as_secs());
+        if result != "ok" {
+            self.failed.lock().push("page".to_owned());
+        }
+        Ok(())
+    }
+
     fn run_all(&self) -> Result<()> {
         loop {
             let next = self.waiting.lock().pop();
