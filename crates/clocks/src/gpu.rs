@@ -418,6 +418,21 @@ impl StampBounds {
         self.upper.is_empty()
     }
 
+    /// The bounds of the latest stamps, `most` of each sort.
+    pub fn last(&self, most: usize) -> Self {
+        let last = |bounds: &[StampPair]| {
+            let mut bounds = bounds.to_vec();
+            nccl_events::sort::sort(&mut bounds);
+            bounds.split_off(bounds.len().saturating_sub(most))
+        };
+        Self {
+            lower: last(&self.lower),
+            upper: last(&self.upper),
+            kernel_lower: last(&self.kernel_lower),
+            kernel_upper: last(&self.kernel_upper),
+        }
+    }
+
     /// The clock. Bounds from callbacks always hold; those from kernels are widened by up to 1 ms until they agree.
     pub fn clock(&self) -> GpuClock {
         let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;

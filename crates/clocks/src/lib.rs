@@ -1,4 +1,4 @@
-//! Clocks: ticks to nanoseconds ([`ticks`]), GPU times to nanoseconds ([`gpu`]), hosts' clocks to one ([`hosts`]).
+//! Clocks: ticks to nanoseconds ([`ticks`], and [`running`] while a process runs), GPU times to nanoseconds ([`gpu`]), hosts' clocks to one ([`hosts`]).
 //!
 //! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
 //! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers, not tables or parts.
@@ -11,4 +11,5 @@ pub mod fit;
 pub mod gpu;
 pub mod hosts;
 pub mod piecewise;
+pub mod running;
 pub mod ticks;

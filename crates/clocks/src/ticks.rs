@@ -100,6 +100,11 @@ impl HostClock {
     }
 }
 
+/// Converts the ticks of a process to nanoseconds of its host's CLOCK_MONOTONIC.
+pub trait TickClock {
+    fn nanoseconds(&mut self, ticks: u64) -> u64;
+}
+
 /// Reads a [`HostClock`], caching the line of the last tick.
 #[derive(Debug)]
 pub struct ClockReader<'a> {
@@ -110,9 +115,9 @@ pub struct ClockReader<'a> {
     rise: u64,
 }
 
-impl ClockReader<'_> {
+impl TickClock for ClockReader<'_> {
     #[inline]
-    pub fn nanoseconds(&mut self, ticks: u64) -> u64 {
+    fn nanoseconds(&mut self, ticks: u64) -> u64 {
         let since = ticks.wrapping_sub(self.ticks);
         if since < self.run
             && let Some(product) = since.checked_mul(self.rise)

@@ -6,9 +6,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::process::{OpenEvents, Recorder, Until, ticks_now};
+use crate::process::{OpenEvents, Recorder, Until};
 use crate::snapshot::{JobLabels, Options, Process, ProcessState, Rank, Snapshot};
 use crate::sums::Sums;
+use clocks::running::ticks_now;
 use journal::clock::{ClockPair, realtime_ns, select};
 use journal::follow::{Follower, PollResult};
 use journal::format::Record;

@@ -1,5 +1,5 @@
 //! What happened in a process: its events as [`tables`], what belongs together ([`links`], and [`program_ranges`] for
-//! NVTX ranges), and when its operations ran ([`process`]); which processes are one [`job`], and which of their ranks
+//! NVTX ranges), and when its operations ran ([`process`], and [`running`] while the process runs); which processes are one [`job`], and which of their ranks
 //! one communicator ([`communicators`]).
 
 #![forbid(unsafe_code)]
@@ -11,4 +11,5 @@ pub mod job;
 pub mod links;
 pub mod process;
 pub mod program_ranges;
+pub mod running;
 pub mod tables;

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::communicators;
 use crate::communicators::Comms;
 use crate::links::derived::DerivedCollectives;
-use crate::links::gpu_stamps::Stamps;
+use crate::links::gpu_stamps::{Rings, Stamps};
 use crate::links::gpu_work::GpuWork;
-use crate::links::intervals::{InferredEnds, Interval, intervals};
+use crate::links::intervals::{InferredEnds, Interval, PreviousKernels, enqueued, intervals};
 use crate::links::launches::Replays;
 use crate::links::operations::{LinkedOperation, LinkedOperations};
 use crate::links::transfers::{RemoteTransfers, Transfers};
@@ -35,6 +35,7 @@ use nccl_events::gpu::GpuRecord;
 use nccl_events::ids::index;
 use nccl_events::sort::Gather;
 use nccl_events::{MOST_RANKS, Start, StateArgs, state};
+use rustc_hash::FxHashMap;
 
 /// Which events of a process belong together.
 #[derive(Debug, Default)]
@@ -55,17 +56,28 @@ pub struct Links {
 impl Links {
     /// Links the events. Times must already be nanoseconds; `remote` is what other processes did for this one (PXN).
     pub fn new(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
+        Self::after(tables, symbols, remote, None)
+    }
+
+    /// The links of events that follow a running process's settled ones.
+    fn after(
+        tables: &Tables,
+        symbols: &Symbols,
+        remote: &[RemoteTransfers],
+        mut history: Option<&mut History>,
+    ) -> Self {
         let inferred_ends = intervals::infer_ends(tables);
-        let stamps = Stamps::new(tables);
+        let stamps = Stamps::new(tables, history.as_deref_mut().map(|history| &mut history.rings));
         let mut operations = LinkedOperations::new(tables);
-        let replays = launches::number_replays(tables, &mut operations);
+        let numbers = history.as_deref().map(|history| &history.replays);
+        let replays = launches::number_replays(tables, &mut operations, numbers);
         let transfers = Transfers::new(tables);
         transfers.add_to_operations(tables, &mut operations);
         operations::link_kernel_channels(tables, &stamps, &mut operations);
         let remote_operations = transfers::add_remote_transfers(tables, remote, &mut operations);
         operations.find_unfinished(tables);
         launches::link_launches(tables, &mut operations);
-        let gpu = GpuWork::new(tables, symbols, &operations, &replays);
+        let gpu = GpuWork::new(tables, symbols, &operations, &replays, history.is_none());
         let derived = DerivedCollectives::new(tables, symbols, &operations);
         let called = operations.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
         let first_calls =
@@ -140,10 +152,36 @@ impl<'a> Process<'a> {
     /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
     /// processes did for this one.
     pub fn new(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], level: Level) -> Self {
-        let links = Links::new(tables, symbols, remote);
+        Self::build(tables, symbols, (remote, level), None)
+    }
+
+    /// The interpretation of events that follow a running process's settled ones. Adds these events to `history`.
+    pub(crate) fn after(tables: &'a Tables, symbols: &'a Symbols, history: &mut History) -> Self {
+        let process = Self::build(tables, symbols, (&[], Level::default()), Some(history));
+        for (linked, interval) in process.links.operations.all.iter().zip(&process.intervals) {
+            if let Some(interval) = interval {
+                let operation = tables.operation(linked.operation);
+                let previous = history.previous.entry(tables.context_of(&operation)).or_default();
+                previous.add(enqueued(tables, &operation), interval);
+            }
+        }
+        process
+    }
+
+    fn build(
+        tables: &'a Tables,
+        symbols: &'a Symbols,
+        (remote, level): (&[RemoteTransfers], Level),
+        mut history: Option<&mut History>,
+    ) -> Self {
+        let links = Links::after(tables, symbols, remote, history.as_deref_mut());
         let comms = Comms::new(tables, &links.gpu.devices);
-        let gpu_clocks = gpu_clocks(tables, &links, &comms);
-        let intervals = intervals(tables, &links.operations, &links.gpu, &gpu_clocks);
+        let gpu_clocks = gpu_clocks(tables, &links, &comms, history.as_deref_mut().map(|history| &mut history.bounds));
+        let previous = |context: u32| {
+            let history: &History = history.as_deref()?;
+            history.previous.get(&tables.contexts.get(index(context))?.id)
+        };
+        let intervals = intervals(tables, &links.operations, &links.gpu, &gpu_clocks, previous);
         Self {
             tables,
             symbols,
@@ -255,9 +293,38 @@ fn earliest_start(tables: &Tables, links: &Links, at: u32) -> Option<u64> {
     Some(tables[linked.launch?].start)
 }
 
-/// The GPU clocks of a process, by index of the context. Times must already be nanoseconds.
-pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
-    let bounds = collect(tables, links);
+/// How many of the last bounds of a communicator rank are kept for later events.
+const KEPT_BOUNDS: usize = 64;
+
+/// What the settled events of a running process leave for those that follow. Contexts are named by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) rings: Rings,
+    pub(crate) previous: FxHashMap<u64, PreviousKernels>,
+    pub(crate) bounds: FxHashMap<u64, StampBounds>,
+    /// The replay that each operation of a captured call is, by the operation's id.
+    pub(crate) replays: FxHashMap<u64, u64>,
+}
+
+/// The GPU clocks of a process, by index of the context. Times must already be nanoseconds. `earlier` has the last
+/// bounds of events that have left the tables, and gets those of the tables.
+fn gpu_clocks(
+    tables: &Tables,
+    links: &Links,
+    comms: &Comms,
+    earlier: Option<&mut FxHashMap<u64, StampBounds>>,
+) -> Vec<GpuClock> {
+    let mut bounds = collect(tables, links);
+    if let Some(earlier) = earlier {
+        for (context, bounds) in tables.contexts.iter().zip(&mut bounds) {
+            if let Some(earlier) = earlier.get(&context.id) {
+                bounds.add(earlier);
+            }
+            if !bounds.is_empty() {
+                earlier.insert(context.id, bounds.last(KEPT_BOUNDS));
+            }
+        }
+    }
     let mut by_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
     for (member, rank_bounds) in comms.members.iter().zip(&bounds) {
         by_gpu.entry(member.gpu).or_default().add(rank_bounds);

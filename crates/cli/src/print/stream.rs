@@ -10,7 +10,7 @@ use crate::print::process::{Comm, Filter, Finalize, Process};
 use crate::print::values;
 use crate::print::values::{GpuEntry, Json, Moment, Value, arguments, each_detail};
 use anyhow::Result;
-use clocks::ticks::ClockReader;
+use clocks::ticks::{ClockReader, TickClock};
 use journal::format::{Record, RecordBody, Symbol};
 use journal::reader::InOrder;
 use nccl_events::{Body, Start, StateArgs, event};

@@ -26,7 +26,7 @@ mod network;
 mod operations;
 mod settle;
 
-pub(crate) use crate::process::gpu::{GpuWork, Kernels, RecentBounds, ticks_now};
+pub(crate) use crate::process::gpu::{GpuWork, Kernels, RecentBounds};
 pub(crate) use crate::process::operations::{OpenEvents, Recorder};
 pub(crate) use crate::process::settle::Until;
 

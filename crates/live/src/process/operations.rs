@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::process::calls::{Calls, Derived, OfCall};
-use crate::process::gpu::ProcessClock;
 use crate::process::network::Network;
 use crate::process::{GpuWork, Kernels, Lifecycle, Meanings, RecentBounds, SeenIds};
 use crate::sums::{Communicators, Member, StepSums};
+use clocks::running::RunningClock;
 use journal::clock::{ClockPair, TickSource, monotonic_ns};
 use journal::format::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
@@ -317,7 +317,7 @@ pub(crate) struct Recorder {
 pub(crate) struct OpenEvents {
     pub(super) recorder: Recorder,
     pub(super) seen: SeenIds,
-    pub(super) clock: ProcessClock,
+    pub(super) clock: RunningClock,
     pub(super) contexts: Contexts,
     pub(super) calls: Calls,
     pub(super) operations: Operations,
@@ -345,7 +345,7 @@ impl OpenEvents {
         Self {
             recorder,
             seen: SeenIds::new(recorder.tag),
-            clock: ProcessClock::new(recorder.tick_source, since),
+            clock: RunningClock::new(recorder.tick_source, since),
             contexts: Contexts::new(recorder.tag, recorder.pid),
             calls: Calls::default(),
             operations: Operations::default(),

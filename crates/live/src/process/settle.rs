@@ -340,7 +340,7 @@ impl OpenEvents {
         let mut errors_ns: Few<Option<u64>> = Few::with_capacity(ended.len());
         for it in ended {
             let Ended { operation, started, .. } = it;
-            let clock_ns = self.clock.error_ns(started.start);
+            let clock_ns = self.clock.error_ns(self.clock.ns(started.start));
             let timed = it.timed();
             let is_shared = || ended.iter().filter(|other| other.timed() == timed).count() > 1;
             if let Some((interval, error_ns)) = timed.and_then(|launch| self.gpu.ran(launch, is_shared(), &self.clock))

@@ -139,19 +139,75 @@ pub struct Stamps {
 }
 
 /// A kernel channel with stamps, in the ring of its context and channel.
-type KernelInRing = (ContextName, u8, StampedKernel<Row<KernelCh>>);
+type KernelInRing = (ContextName, u8, StampedKernel<Place>);
+
+/// Where a kernel channel is that a ring is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Table(Row<KernelCh>),
+    /// It has left the tables, and its stamps were trusted.
+    Settled,
+    /// It is not in the tables yet.
+    Coming,
+}
+
+/// How many trusted kernels of a ring are kept to compare later ones with.
+const KEPT: usize = 8;
+
+/// The rings of a running process: kernels beside those in the tables, by context id and channel.
+#[derive(Debug, Default)]
+pub struct Rings {
+    settled: BTreeMap<(u64, u8), Vec<StampedKernel<()>>>,
+    /// Kernels that have stopped, and whose operations are not over.
+    pub(crate) coming: Vec<((u64, u8), StampedKernel<()>)>,
+}
+
+impl Rings {
+    /// The kernels beside those in the tables.
+    fn others(&self, tables: &Tables) -> Vec<KernelInRing> {
+        let at = |kernel: &StampedKernel<()>, of: Place| {
+            let StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, of: () } = *kernel;
+            StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, of }
+        };
+        let settled = self.settled.iter().flat_map(|(ring, kernels)| kernels.iter().map(|kernel| (*ring, kernel)));
+        let settled = settled.map(|(ring, kernel)| (ring, at(kernel, Place::Settled)));
+        let coming = self.coming.iter().map(|(ring, kernel)| (*ring, at(kernel, Place::Coming)));
+        let all = settled.chain(coming);
+        all.filter_map(|((context, channel), kernel)| {
+            Some((ContextName::from_index(tables.find_context(context)?), channel, kernel))
+        })
+        .collect()
+    }
+
+    /// Keeps the last trusted kernels of a ring.
+    fn keep(&mut self, ring: (u64, u8), trusted: impl DoubleEndedIterator<Item = StampedKernel<Place>>) {
+        let mut kept: Vec<StampedKernel<()>> = (trusted.rev().take(KEPT))
+            .map(|StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, .. }| StampedKernel {
+                enqueued,
+                plan,
+                start_gpu_ns,
+                stop_gpu_ns,
+                of: (),
+            })
+            .collect();
+        kept.reverse();
+        self.settled.insert(ring, kept);
+    }
+}
 
 impl Stamps {
-    pub fn new(tables: &Tables) -> Self {
+    /// `rings` are those of a running process, of which the tables have a part.
+    pub fn new(tables: &Tables, mut rings: Option<&mut Rings>) -> Self {
         let mut stamps = Self::default();
-        let mut works = Vec::new();
+        let mut works = rings.as_ref().map_or_else(Vec::new, |rings| rings.others(tables));
         for (row, event) in tables.rows::<KernelCh>() {
             let KernelCh { channel, gpu_ns } = event.fields;
             let stop_ns = event.state_value();
             match check_stamps(gpu_ns, stop_ns) {
                 Ok((start_gpu_ns, stop_gpu_ns)) => {
                     works.extend(launched(tables, event).map(|(enqueued, plan)| -> KernelInRing {
-                        (event.context, channel, StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, of: row })
+                        let of = Place::Table(row);
+                        (event.context, channel, StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, of })
                     }));
                 }
                 Err(why) => {
@@ -169,9 +225,19 @@ impl Stamps {
         for works in works.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             ring.clear();
             ring.extend(works.iter().map(|(.., work)| *work));
-            find_untrusted(&ring, |row, why| {
-                stamps.distrusted.insert(row, why);
+            find_untrusted(&ring, |of, why| {
+                if let Place::Table(row) = of {
+                    stamps.distrusted.insert(row, why);
+                }
             });
+            if let (Some(rings), Some(&(context, channel, _))) = (&mut rings, works.first()) {
+                let trusted = ring.iter().copied().filter(|kernel| match kernel.of {
+                    Place::Table(row) => stamps.distrust(row).is_none(),
+                    Place::Settled => true,
+                    Place::Coming => false,
+                });
+                rings.keep((tables.context_id(context), channel), trusted);
+            }
         }
         stamps
     }

@@ -30,7 +30,14 @@ use nccl_events::sort::Gather;
 
 impl GpuWork {
     /// Joins GPU records to launches. The operations must already have their launches, and times must be nanoseconds.
-    pub fn new(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations, replays: &Replays) -> Self {
+    /// Only all kernels of a process (`is_whole`) show which nodes of graphs they are.
+    pub fn new(
+        tables: &Tables,
+        symbols: &Symbols,
+        operations: &LinkedOperations,
+        replays: &Replays,
+        is_whole: bool,
+    ) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
         }
@@ -58,7 +65,9 @@ impl GpuWork {
         let launched = LaunchedOperations::new(operations);
         link(&mut work, tables, operations, &launched);
         add_events(&mut work, tables, &launched);
-        link_graph_kernels(&mut work, tables, operations, replays);
+        if is_whole {
+            link_graph_kernels(&mut work, tables, operations, replays);
+        }
         work.streams = work.all.iter().map(|work| work.stream).gather();
         work.count();
         work

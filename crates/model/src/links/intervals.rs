@@ -58,6 +58,39 @@ impl PreviousKernel {
             self.known_end = self.known_end.max(interval.end);
         }
     }
+
+    fn add_all(&mut self, others: Self) {
+        self.end = self.end.max(others.end);
+        self.known_end = self.known_end.max(others.known_end);
+    }
+}
+
+/// The kernels of a communicator rank that have left the tables, each with the time of enqueueing.
+#[derive(Clone, Debug, Default)]
+pub struct PreviousKernels(Vec<(u64, PreviousKernel)>);
+
+impl PreviousKernels {
+    pub(crate) fn add(&mut self, enqueued: u64, interval: &Interval) {
+        let mut kernel = PreviousKernel::default();
+        kernel.add(interval);
+        match self.0.last_mut() {
+            Some((last, of_last)) if *last == enqueued => of_last.add_all(kernel),
+            _ => self.0.push((enqueued, kernel)),
+        }
+    }
+
+    /// Sorts the kernels, and takes those enqueued before a time as one.
+    pub(crate) fn unite_before(&mut self, enqueued: u64) {
+        nccl_events::sort::sort_by_key(&mut self.0, |(at, _)| *at);
+        let before = self.0.partition_point(|(at, _)| *at < enqueued);
+        let united = self.0.drain(..before).reduce(|(_, mut all), (at, kernel)| {
+            all.add_all(kernel);
+            (at, all)
+        });
+        if let Some(united) = united {
+            self.0.insert(0, united);
+        }
+    }
 }
 
 impl Interval {
@@ -172,20 +205,25 @@ fn measured(
 type Task = (u32, u64, u64, usize);
 
 fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
-    let context = operation.context_at()?;
-    let enqueued = tables.head_of(operation.plan).map_or(operation.start, |group| group.start);
-    Some((context, enqueued, operation.plan, at))
+    Some((operation.context_at()?, enqueued(tables, operation), operation.plan, at))
 }
 
-/// The intervals of all operations, by index of the operation.
+/// When the kernel of an operation was enqueued: the start of its launch plan.
+pub fn enqueued(tables: &Tables, operation: &Operation<'_>) -> u64 {
+    tables.head_of(operation.plan).map_or(operation.start, |plan| plan.start)
+}
+
+/// The intervals of all operations, by index of the operation. `previous` has a context's kernels that have left the
+/// tables.
 ///
 /// The kernels of a communicator run one after the other, so an operation launched while an earlier kernel still ran
 /// began when that kernel ended. Only the kernels' own times show this directly.
-pub fn intervals(
+pub fn intervals<'a>(
     tables: &Tables,
     operations: &LinkedOperations,
     gpu: &GpuWork,
     clocks: &[GpuClock],
+    previous: impl Fn(u32) -> Option<&'a PreviousKernels>,
 ) -> Vec<Option<Interval>> {
     let operations = &operations.all;
     let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(operations.len());
@@ -202,12 +240,20 @@ pub fn intervals(
     let is_same_kernel = |a: &Task, b: &Task| a.2 != 0 && (a.0, a.2) == (b.0, b.2);
     let mut context = None;
     let mut earlier = PreviousKernel::default();
+    let mut left: &[(u64, PreviousKernel)] = &[];
     let mut kernel_intervals: Vec<Interval> = Vec::new();
     for kernel in order.chunk_by(is_same_kernel) {
         let of = kernel.first().map(|task| task.0);
         if context != of {
             context = of;
             earlier = PreviousKernel::default();
+            left = of.and_then(&previous).map_or(&[], |previous| &previous.0);
+        }
+        while let Some(((_, kernel), later)) =
+            left.split_first().filter(|((at, _), _)| kernel.first().is_some_and(|task| *at <= task.1))
+        {
+            earlier.add_all(*kernel);
+            left = later;
         }
         kernel_intervals.clear();
         kernel_intervals.extend(kernel.iter().filter_map(|task| intervals.get(task.3).copied().flatten()));

@@ -118,16 +118,21 @@ fn plans(tables: &Tables, operations: &LinkedOperations, launches: &Launches) ->
     let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
     nccl_events::sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
     let mut plans: FxHashMap<GroupOfRank, Plan> = FxHashMap::default();
+    let mut reported: FxHashMap<EventRow, u64> = FxHashMap::default();
     for (linked, operation) in tasks {
-        let Some((_, call)) = call_of(tables, &operation) else {
+        let Some((row, call)) = call_of(tables, &operation) else {
             continue;
         };
+        // A second operation of a call that was not captured is a replay, too: the group's launches are not its own.
+        let earlier = reported.entry(row).or_insert(0);
+        let replay = linked.replay.unwrap_or(*earlier);
+        *earlier += 1;
         let context = operation.context;
         if !launches.in_group(GroupOfRank { group: call.parent, context }).is_empty() {
             plans.entry(GroupOfRank { group: operation.plan, context }).or_insert(Plan {
                 start: operation.start,
                 group: call.parent,
-                replay: linked.replay.unwrap_or(0),
+                replay,
             });
         }
     }
@@ -196,8 +201,13 @@ fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
     calls.map(|call| (call.parent, call.context)).chain(messages.map(|call| (call.parent, call.context))).collect()
 }
 
-/// Numbers the replays of each captured call in time order.
-pub fn number_replays(tables: &Tables, operations: &mut LinkedOperations) -> Replays {
+/// Numbers the replays of each captured call in time order. `known` has the numbers of a running process's operations,
+/// by id: their earlier replays have left the tables.
+pub fn number_replays(
+    tables: &Tables,
+    operations: &mut LinkedOperations,
+    known: Option<&FxHashMap<u64, u64>>,
+) -> Replays {
     let mut replays = Replays::default();
     let captured = captured_calls(tables);
     if captured.is_empty() {
@@ -206,6 +216,12 @@ pub fn number_replays(tables: &Tables, operations: &mut LinkedOperations) -> Rep
     let launches = || tables.rows::<KernelLaunch>();
     let put_in_graph = launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
     replays.captured_launches = put_in_graph.map(|(row, _)| row).collect();
+    if let Some(known) = known {
+        for linked in &mut operations.all {
+            linked.replay = known.get(&tables.operation(linked.operation).id).copied();
+        }
+        return replays;
+    }
     // A thread can have written in several slots.
     let threads: Vec<u32> =
         (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();

@@ -15,11 +15,13 @@ use crate::tables::events::{ContextName, EventRow, Head};
 use crate::tables::ids::Ids;
 use crate::tables::ranges::{OpenRanges, SwitchAt};
 use crate::tables::{CommCall, Context, GpuAt, Tables, Thread, add_losses, add_not_selected, context_key, event_key};
-use clocks::ticks::HostClock;
+use clocks::running::RunningClock;
+use clocks::ticks::{ClockReader, HostClock, TickClock};
 use journal::clock::{ClockPair, TickSource};
 use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed};
 use nccl_events::ids::{index, index_u32};
+use nccl_events::schema::Counts;
 use nccl_events::{Kind, Start, StateArgs, state};
 
 /// A stop or state whose start has not been read yet.
@@ -33,7 +35,7 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 pub struct TableBuilder {
-    tables: Tables,
+    pub(crate) tables: Tables,
     waiting: Vec<Waiting>,
     finalizes: Vec<(u64, CommCall)>,
     /// The thread that writes in each slot; `None` if not known yet.
@@ -114,10 +116,15 @@ impl Records for TableBuilder {
 }
 
 impl TableBuilder {
+    /// Fills these tables.
+    pub(crate) fn new(tables: Tables) -> Self {
+        Self { tables, ..Self::default() }
+    }
+
     /// The tables, with times in ticks, of a journal that may be a flight recording.
     pub fn finish(self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
         let mut tables = self.join(losses, removed, process_tag);
-        tables.name_contexts(None);
+        tables.name_contexts(None::<ClockReader<'_>>);
         tables
     }
 
@@ -152,9 +159,26 @@ impl TableBuilder {
     ) -> (Tables, HostClock) {
         let mut tables = self.join(losses, removed, process_tag);
         let clock = HostClock::new(source, &tables.clock_pairs);
-        tables.name_contexts(Some(&clock));
+        tables.name_contexts(Some(clock.reader()));
         tables.rest_to_nanoseconds(&mut clock.reader());
         (tables, clock)
+    }
+
+    pub(crate) fn wait(&mut self, id: u64, ticks: u64, state: Option<(u32, StateArgs)>) {
+        self.waiting.push(Waiting { id, ticks, state });
+    }
+
+    /// Applies stops and states whose starts have been read since, and drops those whose starts were not recorded:
+    /// later events of the slot have begun.
+    pub(crate) fn apply_waiting(&mut self, has_begun: impl Fn(u64) -> bool) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            match (self.tables.find(waiting.id), waiting.state) {
+                (Some(row), None) => self.stop_at(row, waiting.ticks),
+                (Some(row), Some(state)) => self.state_at(row, waiting.ticks, state),
+                (None, _) if has_begun(waiting.id) => {}
+                (None, _) => self.waiting.push(waiting),
+            }
+        }
     }
 
     fn join_waiting(&mut self, removed: &Removed, process_tag: u16) {
@@ -248,7 +272,7 @@ impl TableBuilder {
     }
 
     #[inline]
-    fn start_at(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+    pub(crate) fn start_at(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         let thread = self.thread(slot);
         let kind = start.body.kind();
         self.tables.counts.kind_mut(kind).seen += 1;
@@ -271,7 +295,7 @@ impl TableBuilder {
     }
 
     #[inline]
-    fn stop_at(&mut self, row: EventRow, ticks: u64) {
+    pub(crate) fn stop_at(&mut self, row: EventRow, ticks: u64) {
         let counts = &mut self.tables.counts;
         counts.kind_mut(row.kind()).stops += 1;
         if let Some(head) = self.tables.events.head_mut(row) {
@@ -288,7 +312,7 @@ impl TableBuilder {
     }
 
     #[inline]
-    fn state_at(&mut self, row: EventRow, ticks: u64, (number, args): (u32, StateArgs)) {
+    pub(crate) fn state_at(&mut self, row: EventRow, ticks: u64, (number, args): (u32, StateArgs)) {
         let value = |before: u64| match (number, args) {
             // Steps: only these states report the size correctly; at the others it is stale.
             (state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::ProxyStep { bytes }) => bytes,
@@ -351,14 +375,57 @@ impl Tables {
 
     /// Sets each event's context, and converts its times to nanoseconds if there is a clock: a second pass over all
     /// events would cost as much again.
-    pub fn name_contexts(&mut self, clock: Option<&HostClock>) {
+    pub fn name_contexts(&mut self, clock: Option<impl TickClock>) {
         let ids = self.context_names.ids().iter();
         let listed: Vec<Option<ContextName>> =
             ids.map(|&id| self.find_context(id).map(ContextName::from_index)).collect();
         let name = |name: ContextName| {
             name.number().and_then(|number| listed.get(index(number)).copied()).flatten().unwrap_or(name)
         };
-        self.events.name_contexts(name, clock.map(HostClock::reader));
+        self.events.name_contexts(name, clock);
+    }
+
+    /// Fills tables of ticks anew with events of other ones, in this order, and with the contexts of these.
+    pub(crate) fn refill(&mut self, from: &Self, rows: impl Iterator<Item = EventRow>, gpu: Vec<GpuAt>) {
+        (self.counts, self.ids, self.gpu) = (Counts::default(), Ids::default(), gpu);
+        self.events.clear();
+        self.context_names.clone_from(&from.context_names);
+        if self.contexts.len() != from.contexts.len() {
+            self.contexts.clone_from(&from.contexts);
+            self.sort_contexts();
+        }
+        self.span = (u64::MAX, 0);
+        for (order, row) in (0..).zip(rows) {
+            let (Some(head), Some(place)) = (from.head(row), self.events.next(row.kind())) else {
+                continue;
+            };
+            if self.note_event(head.id, place) {
+                self.span = (self.span.0.min(head.start), self.span.1.max(head.stop().unwrap_or(head.start)));
+                self.events.copy(&from.events, row, order);
+            }
+        }
+        self.count_open(&Removed::default(), self.process_tag);
+    }
+
+    /// Names the contexts of events, and converts all times to nanoseconds.
+    pub(crate) fn finish_by_running_clock(&mut self, clock: &RunningClock) {
+        self.name_contexts(Some(clock.reader()));
+        self.rest_to_nanoseconds(&mut clock.reader());
+    }
+
+    /// Finds the rows of ids anew after events have been removed.
+    pub(crate) fn find_rows_anew(&mut self) {
+        self.ids = Ids::default();
+        let rows = Kind::ALL
+            .into_iter()
+            .flat_map(|kind| (0..self.events.count(kind)).filter_map(move |at| EventRow::new(kind, at)));
+        let rows = rows.filter_map(|row| Some((self.head(row)?.id, row)));
+        let mut rows: Vec<(u64, EventRow)> = rows.collect();
+        // Ids count up within their slot.
+        rows.sort_by_key(|&(id, _)| id);
+        for (id, row) in rows {
+            self.note_event(id, row);
+        }
     }
 
     /// Counts events without a stop, and events whose parent is missing.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 
-use clocks::ticks::ClockReader;
+use clocks::ticks::TickClock;
 use journal::format::Symbol;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::{Body, Kind, event, state};
@@ -68,7 +68,40 @@ macro_rules! tables {
             }
         })*
 
+        /// A value for each event, by row.
+        #[derive(Debug, Default)]
+        pub(crate) struct ByRow<T> {
+            $($table: Vec<T>,)*
+        }
+
+        impl<T: Copy + Default> ByRow<T> {
+            #[inline]
+            pub(crate) fn get(&self, row: EventRow) -> T {
+                match row { $(EventRow::$name(row) => self.$table.get(row.index()).copied().unwrap_or_default(),)* }
+            }
+
+            #[inline]
+            pub(crate) fn get_mut(&mut self, row: EventRow) -> Option<&mut T> {
+                match row { $(EventRow::$name(row) => self.$table.get_mut(row.index()),)* }
+            }
+
+            /// Gives events that were added since the default value.
+            pub(crate) fn extend(&mut self, events: &Events) {
+                $(self.$table.resize(events.$table.len(), T::default());)*
+            }
+
+            pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+                std::iter::empty()$(.chain(&mut self.$table))*
+            }
+        }
+
         impl EventRow {
+            /// The row of a kind at an index; `None` if the index does not fit.
+            #[inline]
+            pub(crate) fn new(kind: Kind, at: usize) -> Option<Self> {
+                Some(match kind { $(Kind::$name => Self::$name(Row::new(at)?),)* })
+            }
+
             #[inline]
             pub fn as_row<F: InTable>(self) -> Option<Row<F>> {
                 F::downcast(self)
@@ -125,7 +158,46 @@ macro_rules! tables {
             /// The row that the next event of a kind will have; `None` if its table is full.
             #[inline]
             pub fn next(&self, kind: Kind) -> Option<EventRow> {
-                Some(match kind { $(Kind::$name => EventRow::$name(Row::new(self.$table.len())?),)* })
+                EventRow::new(kind, self.count(kind))
+            }
+
+            /// Adds a copy of another table's event; `None` if there is none, or the table is full.
+            pub(crate) fn copy(&mut self, from: &Self, row: EventRow, order: u32) -> Option<EventRow> {
+                match row {
+                    $(EventRow::$name(row) => {
+                        let mut event = *from.$table.get(row.index())?;
+                        event.head.order = order;
+                        let row = Row::new(self.$table.len())?;
+                        self.$table.push(event);
+                        Some(EventRow::$name(row))
+                    })*
+                }
+            }
+
+            /// Removes events and their values where `keep` does not hold for the value.
+            pub(crate) fn retain<T>(&mut self, values: &mut ByRow<T>, keep: impl Fn(&T) -> bool) {
+                $(
+                    let mut each = values.$table.iter();
+                    self.$table.retain(|_| each.next().is_none_or(&keep));
+                    values.$table.retain(&keep);
+                )*
+            }
+
+            pub(crate) fn clear(&mut self) {
+                $(self.$table.clear();)*
+            }
+
+            /// When an event first entered states whose times are kept.
+            pub(crate) fn state_times(&self, row: EventRow) -> impl Iterator<Item = u64> {
+                let mut times = [None; MOST_STATES];
+                match row {
+                    $(EventRow::$name(row) => {
+                        if let Some(event) = self.$table.get(row.index()) {
+                            event.states().zip(&mut times).for_each(|((_, time), place)| *place = Some(time));
+                        }
+                    })*
+                }
+                times.into_iter().flatten()
             }
 
             /// The heads of all events, kind by kind.
@@ -152,7 +224,7 @@ macro_rules! tables {
                 match kind { $(Kind::$name => self.$table.len(),)* }
             }
 
-            pub fn convert(&mut self, clock: &mut ClockReader<'_>) {
+            pub fn convert(&mut self, clock: &mut impl TickClock) {
                 $(for event in &mut self.$table { event.convert(clock); })*
             }
 
@@ -160,7 +232,7 @@ macro_rules! tables {
             pub fn name_contexts(
                 &mut self,
                 name: impl Fn(ContextName) -> ContextName,
-                mut clock: Option<ClockReader<'_>>,
+                mut clock: Option<impl TickClock>,
             ) {
                 $(for event in &mut self.$table {
                     event.head.context = name(event.head.context);
@@ -256,7 +328,7 @@ impl Head {
         state < 32 && self.states_seen & (1 << state) != 0
     }
 
-    fn convert(&mut self, clock: &mut ClockReader<'_>) {
+    fn convert(&mut self, clock: &mut impl TickClock) {
         self.start = clock.nanoseconds(self.start);
         if self.stop != OPEN {
             self.stop = clock.nanoseconds(self.stop);
@@ -337,7 +409,7 @@ impl<F: Fields> Event<F> {
     }
 
     #[inline]
-    pub fn convert(&mut self, clock: &mut ClockReader<'_>) {
+    pub fn convert(&mut self, clock: &mut impl TickClock) {
         self.head.convert(clock);
         self.states.convert(clock);
     }
@@ -365,7 +437,7 @@ pub trait States: Clone + Copy + Default + fmt::Debug {
     fn set_value(&mut self, change: impl FnOnce(u64) -> u64);
     /// The last of the times.
     fn last(&self) -> Option<u64>;
-    fn convert(&mut self, clock: &mut ClockReader<'_>);
+    fn convert(&mut self, clock: &mut impl TickClock);
 }
 
 /// For kinds without kept states.
@@ -394,7 +466,7 @@ impl States for NoStates {
     }
 
     #[inline]
-    fn convert(&mut self, _clock: &mut ClockReader<'_>) {}
+    fn convert(&mut self, _clock: &mut impl TickClock) {}
 }
 
 /// `N` time slots for states, and a number.
@@ -441,7 +513,7 @@ impl<const N: usize> States for StateTimes<N> {
     }
 
     #[inline]
-    fn convert(&mut self, clock: &mut ClockReader<'_>) {
+    fn convert(&mut self, clock: &mut impl TickClock) {
         for time in self.times.iter_mut().filter(|time| **time != UNSEEN) {
             *time = clock.nanoseconds(*time);
         }
@@ -476,7 +548,7 @@ impl ContextName {
 }
 
 /// The distinct ids of contexts as NCCL passed them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ContextNames {
     ids: Vec<u64>,
     numbers: FxHashMap<u64, u32>,

@@ -11,7 +11,7 @@ use std::ops::{Deref, Index};
 use crate::tables::events::ContextNames;
 use crate::tables::ids::{Ids, Key};
 use crate::tables::ranges::{Coverage, Ranges, SwitchAt};
-use clocks::ticks::{ClockReader, HostClock};
+use clocks::ticks::{HostClock, TickClock};
 use journal::clock::ClockPair;
 use journal::format::{CommRecord, Symbol};
 use journal::part::LateCallbacks;
@@ -156,9 +156,13 @@ impl Tables {
 
     /// The id of an event's context as NCCL passed it.
     pub fn context_of(&self, event: &Head) -> u64 {
-        match event.context.number() {
+        self.context_id(event.context)
+    }
+
+    pub(crate) fn context_id(&self, context: ContextName) -> u64 {
+        match context.number() {
             Some(number) => self.context_names.id(number),
-            None => event.context_at().and_then(|at| self.contexts.get(index(at))).map_or(0, |context| context.id),
+            None => context.at().and_then(|at| self.contexts.get(index(at))).map_or(0, |context| context.id),
         }
     }
 
@@ -227,7 +231,7 @@ impl Tables {
     }
 
     /// Converts all times except those of events.
-    fn rest_to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
+    fn rest_to_nanoseconds(&mut self, clock: &mut impl TickClock) {
         for call in &mut self.comm_calls {
             call.start = clock.nanoseconds(call.start);
             call.end = clock.nanoseconds(call.end);

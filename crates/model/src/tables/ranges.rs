@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use clocks::ticks::ClockReader;
+use clocks::ticks::TickClock;
 use journal::format::Symbol;
 use journal::reader::Removed;
 use nccl_events::ids::{index, index_u32};
@@ -156,7 +156,7 @@ impl Ranges {
         self.all.retain(|range| range.stop.or(range.cut).is_none_or(|end| end >= time));
     }
 
-    pub fn convert_to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
+    pub fn convert_to_nanoseconds(&mut self, clock: &mut impl TickClock) {
         for range in &mut self.all {
             range.start = clock.nanoseconds(range.start);
             range.stop = range.stop.map(|ticks| clock.nanoseconds(ticks));

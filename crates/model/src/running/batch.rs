@@ -1,0 +1,213 @@
+//! What a step settles: its tables, in the order of a whole journal, with the records of GPUs.
+
+use std::collections::VecDeque;
+
+use crate::links::gpu_stamps::{StampedKernel, check_stamps};
+use crate::links::intervals::enqueued;
+use crate::running::units::{Place, Unit};
+use crate::running::{KINDS, RunningProcess, is_operation, rows_of};
+use crate::tables::{EventRow, GpuAt, OperationRow};
+use clocks::running::RunningClock;
+use nccl_events::Kind;
+use nccl_events::event::KernelCh;
+use nccl_events::gpu::{GpuClock, GpuRecord};
+use nccl_events::ids::{index, index_u32};
+use rustc_hash::FxHashMap;
+
+/// Limits on samples of a clock, and on launches with times.
+const MOST_SAMPLES: usize = 256;
+const MOST_TIMES: usize = 1 << 16;
+
+impl RunningProcess {
+    pub(super) fn fill_batch(&mut self, over: &[u32], now: u64, clock: &RunningClock) {
+        let mut is_in = vec![false; self.units.len()];
+        for &number in over {
+            let captured = self.units.get(index(number)).map_or(&[][..], |unit| &unit.captured);
+            for number in captured.iter().chain([&number]) {
+                if let Some(is_in) = is_in.get_mut(index(*number)) {
+                    *is_in = true;
+                }
+            }
+        }
+        let tables = &self.rows.tables;
+        let mut rows: Vec<(u64, EventRow)> = Vec::new();
+        for kind in KINDS.into_iter().chain([Kind::ProxyStep]) {
+            for row in rows_of(tables, kind) {
+                let unit = self.whole(self.places.get(row).unit);
+                // What was reported at capture did not run.
+                let is_at_capture =
+                    || is_operation(kind) && self.units.get(index(unit)).is_some_and(|unit| unit.is_captured);
+                if is_in.get(index(unit)) == Some(&true) && !is_at_capture() {
+                    rows.extend(tables.head(row).map(|head| (head.id, row)));
+                }
+            }
+        }
+        // Ids count up by slot, and within a slot. A stable sort is faster here: the input has a few sorted runs.
+        rows.sort_by_key(|&(id, _)| id);
+        let is_launch = |row: EventRow| matches!(row, EventRow::KernelLaunch(_) | EventRow::CeColl(_));
+        let launches = rows.iter().filter(|(_, row)| is_launch(*row)).map(|(id, _)| *id);
+        let gpu = self.gpu.take(launches, now);
+        self.batch.refill(tables, rows.into_iter().map(|(_, row)| row), gpu);
+        self.batch.finish_by_running_clock(clock);
+    }
+
+    /// Kernels whose operations are not over show whether stamps of settled ones are repeated.
+    pub(super) fn collect_coming(&mut self, now: u64) {
+        self.history.rings.coming.clear();
+        let tables = &self.rows.tables;
+        for (row, event) in tables.rows::<KernelCh>() {
+            let place = self.places.get(EventRow::KernelCh(row));
+            let has_stopped = event.stop().is_some_and(|stop| stop < now);
+            if place.unit == 0 || !has_stopped || self.is_settled(place.unit) {
+                continue;
+            }
+            let Ok((start_gpu_ns, stop_gpu_ns)) = check_stamps(event.fields.gpu_ns, event.state_value()) else {
+                continue;
+            };
+            if let Some(operation) = tables.find(event.parent).and_then(OperationRow::from_event) {
+                let operation = tables.operation(operation);
+                let enqueued = enqueued(tables, &operation);
+                let kernel = StampedKernel { enqueued, plan: operation.plan, start_gpu_ns, stop_gpu_ns, of: () };
+                self.history.rings.coming.push(((tables.context_of(event), event.fields.channel), kernel));
+            }
+        }
+    }
+
+    /// Forgets settled units, and from time to time their rows.
+    pub(super) fn forget(&mut self, over: &[u32]) {
+        let tables = &self.rows.tables;
+        for &number in over {
+            let captured = self.units.get(index(number)).map(|unit| unit.captured.clone()).unwrap_or_default();
+            for group in captured {
+                if let Some(mut group) = self.captured.remove(&group).map(|units| (group, units)) {
+                    group.1.units.retain(|_, unit| self.whole(*unit) != number);
+                    self.captured.insert(group.0, group.1);
+                }
+            }
+        }
+        self.settled_rows +=
+            KINDS.into_iter().chain([Kind::ProxyStep]).map(|kind| self.batch.events.count(kind)).sum::<usize>();
+        let rows: usize = KINDS.into_iter().chain([Kind::ProxyStep]).map(|kind| tables.events.count(kind)).sum();
+        if self.settled_rows * 2 < rows {
+            return;
+        }
+        self.settled_rows = 0;
+        if !self.history.replays.is_empty() {
+            for row in [Kind::Coll, Kind::P2p, Kind::CeColl].into_iter().flat_map(|kind| rows_of(tables, kind)) {
+                let unit = self.places.get(row).unit;
+                if unit != 0
+                    && self.is_settled(unit)
+                    && let Some(head) = tables.head(row)
+                {
+                    self.history.replays.remove(&head.id);
+                }
+            }
+        }
+        let whole: Vec<u32> = (0..index_u32(self.units.len())).map(|number| self.whole(number)).collect();
+        let renumber = |unit: &mut u32| *unit = whole.get(index(*unit)).copied().unwrap_or(0);
+        self.captured.values_mut().for_each(|group| group.units.values_mut().for_each(renumber));
+        self.lost_plans.values_mut().for_each(renumber);
+        let units = &self.units;
+        self.lost_plans.retain(|_, unit| units.get(index(*unit)).is_some_and(|unit| !unit.is_settled));
+        for place in self.places.values_mut() {
+            renumber(&mut place.unit);
+        }
+        let units = &self.units;
+        let stays =
+            |place: &Place| place.unit == 0 || units.get(index(place.unit)).is_some_and(|unit| !unit.is_settled);
+        self.rows.tables.events.retain(&mut self.places, stays);
+        self.rows.tables.find_rows_anew();
+        for (number, unit) in (0..).zip(&mut self.units).skip(1) {
+            if unit.is_settled || unit.part_of != 0 {
+                *unit = Unit::default();
+                self.free.push(number);
+            }
+        }
+        // A number is free once.
+        self.free.sort_unstable();
+        self.free.dedup();
+    }
+}
+
+/// What the GPU reported of launches and of copy engines' collectives.
+#[derive(Debug, Default)]
+pub(super) struct GpuTimes {
+    /// Records of devices.
+    devices: Vec<GpuAt>,
+    times: FxHashMap<u64, Vec<GpuAt>>,
+    order: VecDeque<u64>,
+    samples: FxHashMap<(GpuClock, u32), VecDeque<GpuAt>>,
+}
+
+impl GpuTimes {
+    pub(super) fn add(&mut self, at: GpuAt) {
+        match at.record {
+            GpuRecord::Clock(sample) => {
+                let samples = self.samples.entry((sample.clock, sample.ordinal)).or_default();
+                samples.push_back(at);
+                if samples.len() > MOST_SAMPLES {
+                    samples.pop_front();
+                }
+            }
+            GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_) if at.id != 0 => {
+                let times = self.times.entry(at.id).or_insert_with(|| {
+                    self.order.push_back(at.id);
+                    Vec::new()
+                });
+                times.push(at);
+                while self.order.len() > MOST_TIMES {
+                    if let Some(oldest) = self.order.pop_front() {
+                        self.times.remove(&oldest);
+                    }
+                }
+            }
+            GpuRecord::Device(_) | GpuRecord::DeviceOfCommunicator { .. } => self.devices.push(at),
+            _ => {}
+        }
+    }
+
+    fn times(&self, launch: u64, now: u64) -> impl Iterator<Item = &GpuAt> {
+        self.times.get(&launch).into_iter().flatten().filter(move |at| at.time < now)
+    }
+
+    /// Whether the GPU timed all launches of a unit, whose operations have therefore ended.
+    pub(super) fn has_timed_all(&self, unit: &Unit, now: u64) -> bool {
+        !unit.timed.is_empty() && unit.timed.iter().all(|id| self.times(*id, now).next().is_some())
+    }
+
+    /// Whether times of a unit's launches, or the next samples of their clocks, are still expected.
+    pub(super) fn awaits(&self, unit: &Unit, now: u64) -> bool {
+        let mut launches = unit.timed.iter();
+        !self.samples.is_empty()
+            && launches.any(|id| {
+                let mut times = self.times(*id, now).peekable();
+                times.peek().is_none() || times.any(|at| self.is_before_sample(at, now))
+            })
+    }
+
+    /// Whether no sample of a time's clock is later.
+    fn is_before_sample(&self, at: &GpuAt, now: u64) -> bool {
+        let clock = if matches!(at.record, GpuRecord::LaunchTime(_)) { GpuClock::Events } else { GpuClock::Cupti };
+        let of_clock = self.samples.iter().filter(|((of, _), _)| *of == clock);
+        !of_clock.flat_map(|(_, samples)| samples).any(|sample| (at.time..now).contains(&sample.time))
+    }
+
+    /// The records for some launches, and of all devices and clocks.
+    pub(super) fn take(&mut self, launches: impl Iterator<Item = u64>, now: u64) -> Vec<GpuAt> {
+        let mut all = self.devices.clone();
+        if self.samples.is_empty() && self.times.is_empty() {
+            return all;
+        }
+        let samples = self.samples.values().flatten().filter(|at| at.time < now);
+        let mut samples: Vec<GpuAt> = samples.copied().collect();
+        nccl_events::sort::sort_by_key(&mut samples, |at| at.time);
+        all.append(&mut samples);
+        for launch in launches {
+            all.extend(self.times.remove(&launch).into_iter().flatten().filter(|at| at.time < now));
+        }
+        if self.order.len() > 2 * self.times.len() + MOST_SAMPLES {
+            self.order.retain(|id| self.times.contains_key(id));
+        }
+        all
+    }
+}
