@@ -1,4 +1,5 @@
-//! Clocks: ticks to nanoseconds ([`ticks`], and [`running`] while a process runs), GPU times to nanoseconds ([`gpu`]), hosts' clocks to one ([`hosts`]).
+//! Clocks: ticks to nanoseconds ([`ticks`], and [`running`] while a process runs), GPU times to nanoseconds ([`gpu`]),
+//! hosts' clocks to one ([`hosts`]).
 //!
 //! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
 //! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers, not tables or parts.

@@ -1,6 +1,6 @@
 //! What happened in a process: its events as [`tables`], what belongs together ([`links`], and [`program_ranges`] for
-//! NVTX ranges), and when its operations ran ([`process`], and [`running`] while the process runs); which processes are one [`job`], and which of their ranks
-//! one communicator ([`communicators`]).
+//! NVTX ranges), and when its operations ran ([`process`], and [`running`] while the process runs); which processes are
+//! one [`job`], and which of their ranks one communicator ([`communicators`]).
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]

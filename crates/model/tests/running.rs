@@ -1,4 +1,4 @@
-//! What a process settles while it runs equals the interpretation of its whole journal, however and whenever it is read.
+//! What a process settles while it runs equals the interpretation of its whole journal, whenever it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

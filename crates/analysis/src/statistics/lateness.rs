@@ -190,12 +190,12 @@ const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
 const MOST_BLOCKS: usize = 64;
 /// Blocks end with collectives of the largest communicator; if it has no more than these, blocks have equal lengths.
 const LEAST_COLLECTIVES: usize = 4;
-/// Chance, too, has the same rank longest outside twice in a row. So many standard deviations above the mean of a
-/// random order are taken for chance.
+/// The same rank can be longest outside twice in a row by chance. The number of such pairs counts as chance up to this
+/// many standard deviations above the mean of a random order.
 const DEVIATIONS: f64 = 2.0;
 /// Maximum number of rounds in which ranks that were found are removed.
 const ROUNDS: usize = 8;
-/// A rank that is longest outside in so many blocks in a row, as a share of all, is late for a while, not by chance.
+/// A rank that is longest outside in this share of all blocks, in a row, is late for a while, not by chance.
 const SPELL: f64 = 0.3;
 
 /// How long ranks are outside operations, and whether chance explains that some are there longer than others.

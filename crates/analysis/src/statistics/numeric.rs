@@ -31,7 +31,7 @@ pub(crate) struct DisjointIntervals {
     before_ns: Vec<u64>,
 }
 
-/// One sum for so many intervals saves memory; adding up the rest takes less time than finding the place.
+/// A sum is stored for every 16 intervals, to save memory: adding up fewer takes less time than finding the place.
 const BLOCK: usize = 16;
 
 impl DisjointIntervals {

@@ -20,7 +20,12 @@ pub fn slot(step: i32) -> u8 {
 
 /// A network connection: context, whether it serves another process (PXN; NCCL 2.23 gives these a context of this
 /// process), channel, peer, direction.
-type Connection = (ContextName, bool, u8, i32, bool);
+pub(crate) type ConnectionKey = (ContextName, bool, u8, i32, bool);
+
+pub(crate) fn connection(tables: &Tables, op: &Event<ProxyOp>) -> ConnectionKey {
+    let ProxyOp { channel, peer, is_send, .. } = op.fields;
+    (op.context, tables.is_foreign(op), channel, peer, is_send)
+}
 
 /// Which proxy operations NCCL reports on. It reports the progress of all operations of a connection or of none
 /// (CollNet, shared memory and peer-to-peer proxies since 2.27). On a silent connection a missing stop means nothing.
@@ -39,16 +44,14 @@ impl Reporting {
                 *has_steps = true;
             }
         }
-        let connection = |op: &Event<ProxyOp>| -> Connection {
-            let ProxyOp { channel, peer, is_send, .. } = op.fields;
-            (op.context, tables.is_foreign(op), channel, peer, is_send)
-        };
-        let mut reports: FxHashMap<Connection, bool> = FxHashMap::default();
+        let mut reports: FxHashMap<ConnectionKey, bool> = FxHashMap::default();
         for (op, has_steps) in tables.events.proxy_ops.iter().zip(has_steps) {
             let shown = has_steps || op.stop().is_some() || op.states_seen != 0;
-            *reports.entry(connection(op)).or_default() |= shown;
+            *reports.entry(connection(tables, op)).or_default() |= shown;
         }
-        Self { all: tables.events.proxy_ops.iter().map(|op| reports.get(&connection(op)) == Some(&true)).collect() }
+        Self {
+            all: tables.events.proxy_ops.iter().map(|op| reports.get(&connection(tables, op)) == Some(&true)).collect(),
+        }
     }
 
     pub fn on(&self, row: Row<ProxyOp>) -> bool {

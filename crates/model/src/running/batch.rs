@@ -5,10 +5,9 @@ use std::collections::VecDeque;
 use crate::links::gpu_stamps::{StampedKernel, check_stamps};
 use crate::links::intervals::enqueued;
 use crate::running::units::{Place, Unit};
-use crate::running::{KINDS, RunningProcess, is_operation, rows_of};
+use crate::running::{KINDS, OPERATIONS, RunningProcess, is_operation, rows_of};
 use crate::tables::{EventRow, GpuAt, OperationRow};
 use clocks::running::RunningClock;
-use nccl_events::Kind;
 use nccl_events::event::KernelCh;
 use nccl_events::gpu::{GpuClock, GpuRecord};
 use nccl_events::ids::{index, index_u32};
@@ -31,7 +30,7 @@ impl RunningProcess {
         }
         let tables = &self.rows.tables;
         let mut rows: Vec<(u64, EventRow)> = Vec::new();
-        for kind in KINDS.into_iter().chain([Kind::ProxyStep]) {
+        for kind in KINDS {
             for row in rows_of(tables, kind) {
                 let unit = self.whole(self.places.get(row).unit);
                 // What was reported at capture did not run.
@@ -79,21 +78,20 @@ impl RunningProcess {
         for &number in over {
             let captured = self.units.get(index(number)).map(|unit| unit.captured.clone()).unwrap_or_default();
             for group in captured {
-                if let Some(mut group) = self.captured.remove(&group).map(|units| (group, units)) {
-                    group.1.units.retain(|_, unit| self.whole(*unit) != number);
-                    self.captured.insert(group.0, group.1);
+                if let Some((group, mut calls)) = self.captured.remove_entry(&group) {
+                    calls.units.retain(|_, unit| self.whole(*unit) != number);
+                    self.captured.insert(group, calls);
                 }
             }
         }
-        self.settled_rows +=
-            KINDS.into_iter().chain([Kind::ProxyStep]).map(|kind| self.batch.events.count(kind)).sum::<usize>();
-        let rows: usize = KINDS.into_iter().chain([Kind::ProxyStep]).map(|kind| tables.events.count(kind)).sum();
+        self.settled_rows += KINDS.into_iter().map(|kind| self.batch.events.count(kind)).sum::<usize>();
+        let rows: usize = KINDS.into_iter().map(|kind| tables.events.count(kind)).sum();
         if self.settled_rows * 2 < rows {
             return;
         }
         self.settled_rows = 0;
         if !self.history.replays.is_empty() {
-            for row in [Kind::Coll, Kind::P2p, Kind::CeColl].into_iter().flat_map(|kind| rows_of(tables, kind)) {
+            for row in OPERATIONS.into_iter().flat_map(|kind| rows_of(tables, kind)) {
                 let unit = self.places.get(row).unit;
                 if unit != 0
                     && self.is_settled(unit)
@@ -112,7 +110,6 @@ impl RunningProcess {
         for place in self.places.values_mut() {
             renumber(&mut place.unit);
         }
-        let units = &self.units;
         let stays =
             |place: &Place| place.unit == 0 || units.get(index(place.unit)).is_some_and(|unit| !unit.is_settled);
         self.rows.tables.events.retain(&mut self.places, stays);

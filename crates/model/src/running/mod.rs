@@ -15,9 +15,10 @@
 //! What follows depends on settled events in few ways; `History` has them.
 
 use crate::links::operations::has_ended;
+use crate::links::transfers::ConnectionKey;
 use crate::process::{History, Process};
 use crate::running::batch::GpuTimes;
-use crate::running::units::{CapturedGroup, Connection, ConnectionKey, Later, Place, Unit};
+use crate::running::units::{CapturedGroup, Connection, Later, Place, Unit};
 use crate::tables::builder::TableBuilder;
 use crate::tables::events::{ByRow, ContextName};
 use crate::tables::{EventRow, GpuAt, OperationRow, Tables};
@@ -45,8 +46,8 @@ const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 /// Limit on groups that wait for operations or for replays.
 const MOST_WAITING: usize = 1 << 17;
 
-/// Parents come before their children.
-const KINDS: [Kind; 10] = [
+/// The kinds that are read. Parents come before their children.
+const KINDS: [Kind; 11] = [
     Kind::GroupApi,
     Kind::CollApi,
     Kind::P2pApi,
@@ -57,18 +58,33 @@ const KINDS: [Kind; 10] = [
     Kind::CeColl,
     Kind::ProxyOp,
     Kind::KernelCh,
+    Kind::ProxyStep,
 ];
+const OPERATIONS: [Kind; 3] = [Kind::Coll, Kind::P2p, Kind::CeColl];
 
-const fn is_operation(kind: Kind) -> bool {
-    matches!(kind, Kind::Coll | Kind::P2p | Kind::CeColl)
+const fn is_in(kinds: &[Kind], kind: Kind) -> bool {
+    let mut rest = kinds;
+    while let [first, others @ ..] = rest {
+        if first.mask() & kind.mask() != 0 {
+            return true;
+        }
+        rest = others;
+    }
+    false
 }
 
-const fn is_kept(kind: Kind) -> bool {
-    match kind {
-        Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch | Kind::Group => true,
-        Kind::Coll | Kind::P2p | Kind::CeColl | Kind::ProxyOp | Kind::KernelCh | Kind::ProxyStep => true,
-        Kind::ProxyCtrl | Kind::NetPlugin | Kind::KernelPhase | Kind::CeSync | Kind::CeBatch | Kind::Unknown => false,
-    }
+const fn is_operation(kind: Kind) -> bool {
+    is_in(&OPERATIONS, kind)
+}
+
+const fn is_read(kind: Kind) -> bool {
+    is_in(&KINDS, kind)
+}
+
+/// Whether a lost record of a kind would be missed in the sums. API events do not count: NCCL 2.28–2.32 stops their
+/// stale handles again.
+const fn is_work(kind: Kind) -> bool {
+    is_operation(kind) || matches!(kind, Kind::ProxyOp | Kind::ProxyStep | Kind::KernelCh)
 }
 
 /// Which events of a process have been read: ids count up within their slot.
@@ -173,7 +189,7 @@ impl Records for RunningProcess {
     #[inline]
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         self.last = self.last.max(ticks);
-        if self.seen.note(id) && is_kept(start.body.kind()) {
+        if self.seen.note(id) && is_read(start.body.kind()) {
             self.rows.start_at(slot, ticks, id, start);
         }
     }
@@ -218,7 +234,7 @@ impl RunningProcess {
             next_epoch: 0,
             settled_rows: 0,
             settle_ns,
-            may_have_operations: records(&[Kind::Coll, Kind::P2p, Kind::CeColl]),
+            may_have_operations: records(&OPERATIONS),
             may_have_children: records(&[Kind::KernelCh, Kind::ProxyOp]),
             late: 0,
             last: 0,
@@ -233,20 +249,20 @@ impl RunningProcess {
     #[inline]
     fn change(&mut self, ticks: u64, id: u64, state: Option<(u32, StateArgs)>) {
         self.last = self.last.max(ticks);
-        if !is_kept(EventId::from_raw(id).kind()) || !self.seen.is_own(id) {
+        if !is_read(EventId::from_raw(id).kind()) || !self.seen.is_own(id) {
             return;
         }
         let Some(row) = self.rows.tables.find(id) else {
             if !self.seen.has_begun(id) {
                 self.rows.wait(id, ticks, state);
             } else {
-                self.is_late(id);
+                self.count_late(id);
             }
             return;
         };
         let unit = self.places.get(row).unit;
         if unit != 0 && self.is_settled(unit) {
-            self.is_late(id);
+            self.count_late(id);
             return;
         }
         match state {
@@ -258,17 +274,15 @@ impl RunningProcess {
         }
     }
 
-    /// Counts a record whose event has left. NCCL 2.28–2.32 stops stale handles of API events again.
-    fn is_late(&mut self, id: u64) {
-        let kind = EventId::from_raw(id).kind();
-        let is_work = is_operation(kind) || matches!(kind, Kind::ProxyOp | Kind::ProxyStep | Kind::KernelCh);
-        self.late += u64::from(is_work);
+    /// Counts a record whose event has left, or whose event's start was not recorded.
+    fn count_late(&mut self, id: u64) {
+        self.late += u64::from(is_work(EventId::from_raw(id).kind()));
     }
 
     /// Operations that have not ended, as far as steps have been taken.
     pub fn open_operations(&self) -> impl Iterator<Item = OpenOperation> {
         let tables = &self.rows.tables;
-        let rows = [Kind::Coll, Kind::P2p, Kind::CeColl].into_iter().flat_map(|kind| rows_of(tables, kind));
+        let rows = OPERATIONS.into_iter().flat_map(|kind| rows_of(tables, kind));
         rows.filter_map(|row| {
             let place = self.places.get(row);
             let is_open = place.unit != 0
@@ -331,7 +345,7 @@ impl RunningProcess {
     /// The first tick of a row without a unit.
     fn first_work(&self) -> Option<u64> {
         let tables = &self.rows.tables;
-        let rows = KINDS.into_iter().chain([Kind::ProxyStep]).flat_map(|kind| rows_of(tables, kind));
+        let rows = KINDS.into_iter().flat_map(|kind| rows_of(tables, kind));
         let rows = rows.filter(|row| self.places.get(*row).unit == 0);
         rows.filter_map(|row| Some(tables.head(row)?.start)).min()
     }
@@ -345,7 +359,12 @@ impl RunningProcess {
         symbols: &Symbols,
         settled: &mut impl FnMut(&Process<'_>, &RunningClock),
     ) {
-        self.rows.apply_waiting(|id| self.seen.has_begun(id));
+        let late = &mut self.late;
+        self.rows.apply_waiting(|id| {
+            let has_begun = self.seen.has_begun(id);
+            *late += u64::from(has_begun && is_work(EventId::from_raw(id).kind()));
+            has_begun
+        });
         self.assign(now);
         self.take_later(now);
         let over = self.over(now, is_end);

@@ -2,10 +2,10 @@
 
 use crate::links::intervals::enqueued;
 use crate::links::launches::ReportedOperation;
+use crate::links::transfers::{ConnectionKey, connection};
 use crate::running::{KINDS, RunningProcess, is_operation, rows_of};
 use crate::tables::events::ContextName;
 use crate::tables::{EventRow, OperationRow};
-use nccl_events::Kind;
 use nccl_events::event::{GroupApi, ProxyOp};
 use nccl_events::ids::index;
 use rustc_hash::FxHashMap;
@@ -103,9 +103,6 @@ pub(super) struct Later {
     pub(super) is_stop: bool,
 }
 
-/// A network connection: context, whether it serves another process, channel, peer, direction.
-pub(super) type ConnectionKey = (ContextName, bool, u8, i32, bool);
-
 /// What NCCL reports of a connection's transfers: the end of all, or nothing.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
@@ -125,13 +122,11 @@ pub(super) struct CapturedGroup {
     pub(super) units: FxHashMap<u64, u32>,
 }
 
-// Events get their units once all records of their time have been read, so that parents are known.
-
 impl RunningProcess {
     pub(super) fn assign(&mut self, now: u64) {
         self.places.extend(&self.rows.tables.events);
         let mut coming: Vec<(u64, u64, EventRow)> = Vec::new();
-        for kind in KINDS.into_iter().chain([Kind::ProxyStep]) {
+        for kind in KINDS {
             coming.clear();
             for row in rows_of(&self.rows.tables, kind) {
                 let is_new = self.places.get(row).unit == 0;
@@ -162,7 +157,7 @@ impl RunningProcess {
         let above = parent.map(|parent| self.places.get(parent).unit).filter(|unit| !self.is_settled(*unit));
         let is_child = matches!(row, EventRow::ProxyOp(_) | EventRow::ProxyStep(_) | EventRow::KernelCh(_));
         if is_child && above.is_none() && self.seen.has_begun(parent_id) {
-            self.is_late(id);
+            self.count_late(id);
         }
         let unit = match row {
             EventRow::Coll(_) | EventRow::P2p(_) | EventRow::CeColl(_) => {
@@ -199,9 +194,7 @@ impl RunningProcess {
             }
             EventRow::Coll(_) | EventRow::P2p(_) | EventRow::CeColl(_) => self.add_operation(row, unit, stop.is_some()),
             EventRow::ProxyOp(transfer) => {
-                let op = &self.rows.tables[transfer];
-                let ProxyOp { channel, peer, is_send, .. } = op.fields;
-                let key = (op.context, self.rows.tables.is_foreign(op), channel, peer, is_send);
+                let key = connection(&self.rows.tables, &self.rows.tables[transfer]);
                 let shown = stop.is_some() || self.rows.tables.events.state_times(row).any(|time| time < now);
                 self.count(unit, |unit| unit.has_work = true);
                 if stop.is_some() {
@@ -400,9 +393,7 @@ impl RunningProcess {
     }
 
     fn connection_key(&self, transfer: EventRow) -> Option<ConnectionKey> {
-        let op = &self.rows.tables[transfer.as_row::<ProxyOp>()?];
-        let ProxyOp { channel, peer, is_send, .. } = op.fields;
-        Some((op.context, self.rows.tables.is_foreign(op), channel, peer, is_send))
+        Some(connection(&self.rows.tables, &self.rows.tables[transfer.as_row::<ProxyOp>()?]))
     }
 
     /// NCCL reported on a connection, so it will report the ends of the other transfers on it, too.

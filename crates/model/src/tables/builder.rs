@@ -170,7 +170,7 @@ impl TableBuilder {
 
     /// Applies stops and states whose starts have been read since, and drops those whose starts were not recorded:
     /// later events of the slot have begun.
-    pub(crate) fn apply_waiting(&mut self, has_begun: impl Fn(u64) -> bool) {
+    pub(crate) fn apply_waiting(&mut self, mut has_begun: impl FnMut(u64) -> bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             match (self.tables.find(waiting.id), waiting.state) {
                 (Some(row), None) => self.stop_at(row, waiting.ticks),

@@ -103,9 +103,9 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     heading("found");
     println!("{}\n", wrapped(&found));
     if job.can_slow_a_pair() {
-        let which = "This cause costs more than the other one that was put into the job. The two are a late rank, and a \
+        let both = "This cause costs more than the other one that was put into the job. The two are a late rank, and a \
                      network that is slow from rank 0 to rank 1: stats names both.";
-        println!("{}\n", wrapped(which));
+        println!("{}\n", wrapped(both));
     }
     let (tool, causes) = (near(&tools.nccl_otf2), near(&causes));
     println!("   page: {}", near(&page));

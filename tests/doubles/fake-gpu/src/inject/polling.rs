@@ -10,7 +10,8 @@ use std::ptr::null_mut;
 const PATIENCE: u32 = 16;
 const SLEEP_US: u32 = 50;
 
-/// NCCL's proxy threads call `sched_yield` while they have no work. One call of so many sleeps instead.
+/// NCCL's proxy threads call `sched_yield` while they have no work. Every eighth call sleeps instead, so that idle
+/// threads leave the cores to the others.
 const YIELDS: u32 = 8;
 
 thread_local! {
