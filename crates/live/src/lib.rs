@@ -1,7 +1,7 @@
 //! Sums up what running processes record.
 //!
 //! ```text
-//!  journals ─► follower (crate `journal`) ─► process: open events ─► sums ─► Snapshot ─► metrics, top, watch
+//!  journals ─► follower (crate `journal`) ─► process ─► sums ─► Snapshot ─► metrics, top, watch
 //! ```
 //!
 //! Sums begin with the first record of each process, whenever following begins: a later follower reads the journal
@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod contexts;
 mod families;
 mod live;
 pub mod otlp;
@@ -21,6 +22,6 @@ mod sums;
 pub use crate::families::{Families, Names};
 pub use crate::live::{Live, Progress};
 pub use crate::snapshot::{
-    Buckets, Channel, CollectiveSkew, Communicator, DURATION_BOUNDS, Family, Fit, Histogram, JobLabels, Label,
-    MetricKind, Operation, Options, Pair, Process, ProcessState, Proxy, Rank, Sample, Snapshot, Value, Window,
+    Buckets, Channel, CollectiveSkew, Communicator, DIFFERENCES, DURATION_BOUNDS, Family, Fit, Histogram, JobLabels,
+    Label, MetricKind, Operation, Options, Pair, Process, ProcessState, Proxy, Rank, Sample, Snapshot, Value, Window,
 };

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::process::{OpenEvents, Recorder, Until};
+use crate::process::{FollowedProcess, Recorder};
 use crate::snapshot::{JobLabels, Options, Process, ProcessState, Rank, Snapshot};
 use crate::sums::Sums;
 use clocks::running::ticks_now;
@@ -205,8 +205,7 @@ impl Live {
 struct Reading {
     follower: Follower,
     /// `None` before the first record.
-    events: Option<OpenEvents>,
-    settled: Instant,
+    process: Option<FollowedProcess>,
 }
 
 /// A followed process, identified by its part.
@@ -224,7 +223,7 @@ impl FollowedPart {
     /// Follows the process of a part; an error if the part has no journal.
     pub(crate) fn open(path: &Path, number: usize, info: ProcessInfo) -> Result<Self, Error> {
         let follower = Follower::open(&path.join(JOURNAL))?;
-        let reading = Reading { follower, events: None, settled: Instant::now() };
+        let reading = Reading { follower, process: None };
         let process = Process { part: part_name(path), pid: info.pid, ..Process::default() };
         Ok(Self { path: path.to_owned(), number, info, reading: Some(reading), process, ranks: Vec::new() })
     }
@@ -289,10 +288,10 @@ impl FollowedPart {
         if let (None, Some(first)) = (&process.problem, polled.problems.first()) {
             process.problem = Some(first.to_string());
         }
-        if let Some(events) = &reading.events {
-            process.behind_ns = polled.oldest_unread_ticks.map_or(0, |ticks| events.age_ns(ticks));
-            process.late_events = events.late();
-            process.last_record_ns = events.last_record_ns();
+        if let Some(followed) = &reading.process {
+            process.behind_ns = polled.oldest_unread_ticks.map_or(0, |ticks| followed.age_ns(ticks));
+            process.late_events = followed.late();
+            process.last_record_ns = followed.last_record_ns();
         }
         let is_read = polled.behind_bytes == 0 && polled.records == 0;
         if is_read && (polled.is_removed || matches!(process.state, ProcessState::Finished | ProcessState::Gone)) {
@@ -305,19 +304,19 @@ impl FollowedPart {
     }
 
     fn end(&mut self, sums: &mut Sums) {
-        if let Some(Reading { follower, events: Some(mut events), .. }) = self.reading.take() {
-            events.settle(Until::End, sums, follower.symbols(), (self.number, &self.process.part));
-            self.ranks = events.ranks(self.number, follower.symbols());
-            self.process.late_events = events.late();
+        if let Some(Reading { follower, process: Some(mut process) }) = self.reading.take() {
+            process.finish(sums, follower.symbols(), (self.number, &self.process.part));
+            self.ranks = process.ranks(self.number, follower.symbols());
+            self.process.late_events = process.late();
         }
         (self.process.behind_bytes, self.process.behind_ns) = (0, 0);
     }
 
     pub(crate) fn report(&self) -> (Process, Vec<Rank>) {
         let reading =
-            self.reading.as_ref().and_then(|reading| Some((reading.events.as_ref()?, reading.follower.symbols())));
+            self.reading.as_ref().and_then(|reading| Some((reading.process.as_ref()?, reading.follower.symbols())));
         let ranks = match reading {
-            Some((events, symbols)) => events.ranks(self.number, symbols),
+            Some((process, symbols)) => process.ranks(self.number, symbols),
             None => self.ranks.clone(),
         };
         (self.process.clone(), ranks)
@@ -332,7 +331,7 @@ impl Reading {
         (sums, settle, since): (&mut Sums, Duration, ClockPair),
         owner: (usize, &str),
     ) -> Result<PollResult, Error> {
-        let Some(events) = &mut self.events else {
+        let Some(process) = &mut self.process else {
             let polled = self.follower.poll(&mut |_: Record| {}, 0)?;
             let tag = self.follower.process_tag();
             if tag != 0 {
@@ -342,22 +341,15 @@ impl Reading {
                     tick_source: self.follower.tick_source(),
                     event_mask: info.event_mask,
                 };
-                self.events = Some(OpenEvents::new(recorder, Some(since), settle));
+                self.process = Some(FollowedProcess::new(recorder, Some(since), settle));
             }
             return Ok(polled);
         };
         // Everything committed by now is either read or reported as unread.
         let now = ticks_now(self.follower.tick_source());
-        let polled = self.follower.poll(events, most_bytes)?;
-        let symbols = self.follower.symbols();
-        let now = polled.oldest_unread_ticks.into_iter().chain(now).min().unwrap_or(events.last());
-        let until = Until::Ticks(now);
-        if polled.behind_bytes == 0 && self.settled.elapsed() < settle / 4 {
-            events.take_in(until, sums, symbols, owner);
-        } else {
-            self.settled = Instant::now();
-            events.settle(until, sums, symbols, owner);
-        }
+        let polled = self.follower.poll(process, most_bytes)?;
+        let now = polled.oldest_unread_ticks.into_iter().chain(now).min().unwrap_or(process.last());
+        process.settle(now, sums, self.follower.symbols(), owner);
         Ok(polled)
     }
 }

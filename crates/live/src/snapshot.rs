@@ -12,6 +12,64 @@ use serde::Serialize;
 
 pub(crate) use analysis::units::real;
 
+/// What differs from the finished archive, because less is known while a process runs: subject and explanation.
+pub const DIFFERENCES: [(&str, &str); 11] = [
+    (
+        "Other hosts",
+        "which rank is last, what others waited for it, and skew are known for communicators whose ranks are all on \
+         this host. Without two clock readings of a process, nothing of it is compared.",
+    ),
+    (
+        "Caused waiting",
+        "is what others waited in the collectives to which the rank came last: `caused_ns` of `stats --json`, and its \
+         column `caused`. The verdict goes by `awaited`: if the rank was late because it had itself waited, the rank \
+         that it waited for has that time.",
+    ),
+    (
+        "Clocks",
+        "ticks are placed by the clock readings before them, and the GPU's timer by the last 64 bounds of each rank. A \
+         kernel's stamps are compared with those that NCCL reports up to a second later, not with all.",
+    ),
+    (
+        "API groups",
+        "the operations of a group, with their transfers and steps, count together, when all of them have ended. If \
+         calls of the group have no operation, or operations have no transfers and kernel channels although others of \
+         the communicator have, they count after a minute.",
+    ),
+    (
+        "Operations without an end",
+        "such an operation and the rest of its group are open and not counted. If CUPTI or CUDA events report that its \
+         kernel ended, it counts when nothing came for a minute.",
+    ),
+    (
+        "A rank that two processes have",
+        "because an id is shared (v1) or a part is a copy: the process that is identified later gets its own \
+         communicator; in an archive it is the later part. What was counted before stays where it was.",
+    ),
+    ("Arrivals", "not compared for collectives that are made of sends and receives."),
+    (
+        "Kernels that overlap",
+        "where a rank waits in kernels of two communicators at the same time, both count; an archive counts that time \
+         once, for the kernel that began first. A running job adds a collective as soon as it ends on all ranks, while \
+         a kernel that began earlier may still run.",
+    ),
+    (
+        "NCCL before 2.27",
+        "reports no sizes of transfers, so there are no pairs and channels. What proxies waited for counts here; \
+         `stats` leaves these transfers out.",
+    ),
+    (
+        "Late reports",
+        "times by CUPTI or CUDA events count if they come within three seconds. Captured sends and receives count as a \
+         collective until a replay shows that they are none.",
+    ),
+    (
+        "Graphs and PXN",
+        "kernels that graphs replay are not used, since the order of a graph's nodes needs all of its kernels. \
+         Transfers that another process does for an operation are not used, either.",
+    ),
+];
+
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Snapshot {
     pub at_ns: u64,
@@ -312,6 +370,13 @@ pub struct Options {
     pub settle: Duration,
     /// How often to look for new processes in the directory, and whether processes are alive.
     pub scan: Duration,
+}
+
+impl Options {
+    /// How long after its last record an operation that has ended is in the sums.
+    pub fn until_counted(&self) -> Duration {
+        model::running::until_settled(self.settle)
+    }
 }
 
 impl Default for Options {

@@ -29,6 +29,7 @@ use clocks::gpu::{GpuCalibration, GpuClock, StampBounds};
 use journal::format::{Record, RecordBody, Records, Symbol};
 use journal::part::environment::Level;
 use journal::reader::{Error, Journal, Outcome, Symbols};
+use nccl_events::archive::Timing;
 use nccl_events::collective::{Collective, Function, element_bytes};
 use nccl_events::event::{KernelCh, ProxyOp, ProxyStep};
 use nccl_events::gpu::GpuRecord;
@@ -197,6 +198,20 @@ impl<'a> Process<'a> {
 
     pub fn interval(&self, at: u32) -> Option<Interval> {
         self.intervals.get(index(at)).copied().flatten()
+    }
+
+    /// The error of an operation's interval beyond that of the host's clock; `None` if unknown.
+    pub fn error_ns(&self, at: u32) -> Option<u64> {
+        let gpu = self.links.gpu.intervals(index(at));
+        match self.interval(at)?.timing {
+            Timing::Cupti => Some(gpu.by_cupti?.uncertainty_ns),
+            Timing::Event => Some(gpu.by_events?.uncertainty_ns),
+            Timing::KernelChannel => {
+                let operation = self.tables.operation(self.links.operation(at)?.operation);
+                self.gpu_clocks.get(index(operation.context_at()?))?.quality.error_ns()
+            }
+            _ => Some(0),
+        }
     }
 
     /// When an event stopped; the last time seen if it did not stop.

@@ -485,8 +485,9 @@ impl Recorded {
         seen
     }
 
-    /// Reads some records of each slot, settles, and so on.
-    fn running(&self, reading: u64) -> (Interpreted, u64) {
+    /// Reads some records of each slot, settles, and so on. Also returns the number of late records and of operations
+    /// that are open at the end.
+    fn running(&self, reading: u64) -> (Interpreted, u64, usize) {
         let mut random = Random(reading);
         let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
         let mut process = RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS);
@@ -508,7 +509,7 @@ impl Recorded {
             }
         }
         process.finish(&mut clock, &self.symbols, |process, _| seen.add(process));
-        (seen, process.late())
+        (seen, process.late(), process.open_operations().count())
     }
 }
 
@@ -536,8 +537,8 @@ proptest! {
     fn what_is_settled_equals_the_whole(seed: u64, reading: u64, with in features()) {
         let job = Job::new(seed, with).play();
         let whole = job.whole();
-        let (running, late) = job.running(reading);
-        prop_assert_eq!(late, 0);
+        let (running, late, open) = job.running(reading);
+        prop_assert_eq!((late, open), (0, 0));
         prop_assert_eq!(running.operations.keys().collect::<Vec<_>>(), whole.operations.keys().collect::<Vec<_>>());
         for (id, seen) in &whole.operations {
             prop_assert_eq!(running.operations.get(id), Some(seen), "{:#x}", id);
@@ -549,7 +550,7 @@ proptest! {
     #[test]
     fn times_on_a_gpu_are_near_those_of_the_whole(seed: u64, reading: u64, with in with_stamps()) {
         let job = Job::new(seed, with).play();
-        let (whole, (running, _)) = (job.whole(), job.running(reading));
+        let (whole, (running, ..)) = (job.whole(), job.running(reading));
         prop_assert_eq!(running.operations.len(), whole.operations.len());
         for (id, (one, replay)) in &whole.operations {
             let (other, number) = running.operations.get(id).expect("it is there");
@@ -577,7 +578,7 @@ proptest! {
         let job = Job::new(seed, with).play();
         let lossy = job.losing(15, seed);
         let ids: BTreeSet<u64> = lossy.whole().operations.into_keys().collect();
-        let (running, _) = lossy.running(reading);
+        let (running, ..) = lossy.running(reading);
         for (id, seen) in &running.operations {
             let records = lossy.slots.iter().flatten().filter(|record| record.id == *id);
             prop_assert!(ids.contains(id), "{:#x} {:?}: {:?}", id, seen, records.collect::<Vec<_>>());

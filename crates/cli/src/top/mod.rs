@@ -93,7 +93,7 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
 fn once(directory: &Path) -> Snapshot {
     let options = Options { scan: Duration::ZERO, ..Options::default() };
     let mut live = Live::new(directory, options);
-    read(&mut live, None, Some(options.settle), &AtomicBool::new(false));
+    read(&mut live, None, Some(options.until_counted()), &AtomicBool::new(false));
     live.snapshot()
 }
 

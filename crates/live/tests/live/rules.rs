@@ -12,6 +12,7 @@ use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::ids::{ContextId, EventId};
 use nccl_events::{Body, Name, StateArgs, event};
 use tempfile::{TempDir, tempdir};
+use whole_plugin::pages;
 
 use crate::rig::{self, counters, options, to_the_end};
 
@@ -282,4 +283,26 @@ fn a_step_ends_with_its_own_stop() {
     let network_ns: u64 = snapshot.proxies.iter().map(|proxy| proxy.network_ns).sum();
     assert!((20_000_000..10_000_000_000).contains(&network_ns), "{network_ns}");
     assert_eq!(snapshot.pairs.iter().map(|pair| pair.steps).sum::<u64>(), 2);
+}
+
+#[test]
+fn the_page_has_the_differences() {
+    let list: String =
+        live::DIFFERENCES.iter().map(|(subject, text)| line_up(&format!("* **{subject}**: {text}"))).collect();
+    pages::compare("MONITORING.md", "differences", &list);
+}
+
+/// An item of a list in lines of at most 120 characters.
+fn line_up(item: &str) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in item.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        if last.len() + 1 + word.len() > 120 {
+            lines.push(format!("  {word}"));
+        } else {
+            last.push_str(if last.is_empty() { "" } else { " " });
+            last.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
 }

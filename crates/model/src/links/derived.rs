@@ -23,60 +23,13 @@ use nccl_events::collective::{Function, Pattern};
 use nccl_events::event::{GroupApi, P2pApi as P2pApiEvent};
 use nccl_events::ids::{index, index_u32};
 
-/// What all calls of a collective have in common; `C` names a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommonArguments<C> {
-    pub context: C,
-    pub count: u64,
-    pub datatype: Symbol,
-    stream: u64,
-    is_captured: bool,
-}
-
-/// The calls of sends and receives in a group, in order.
-#[derive(Clone, Debug)]
-pub struct Calls<C> {
-    common: CommonArguments<C>,
-    differ: bool,
-    funcs: Vec<Symbol>,
-}
-
 fn is_send(func: &str) -> Option<bool> {
     Function::named(func)?.is_send()
 }
 
-impl<C: Copy + PartialEq> Calls<C> {
-    pub fn new(context: C, call: &P2pApiEvent<Symbol>) -> Self {
-        Self { common: CommonArguments::new(context, call), differ: false, funcs: vec![call.func] }
-    }
-
-    pub fn add(&mut self, context: C, call: &P2pApiEvent<Symbol>) {
-        self.differ |= CommonArguments::new(context, call) != self.common;
-        self.funcs.push(call.func);
-    }
-
-    /// What the calls have in common; `None` if they differ.
-    pub fn common(&self) -> Option<CommonArguments<C>> {
-        (!self.differ).then_some(self.common)
-    }
-
-    /// The collective that these calls form on this many ranks; `None` if they form none.
-    pub fn pattern(&self, ranks: usize, symbols: &Symbols) -> Option<Pattern> {
-        let sends: Option<Vec<bool>> = self.funcs.iter().map(|func| is_send(symbols.text(*func))).collect();
-        Pattern::from_sends(&sends.filter(|_| !self.differ)?, ranks)
-    }
-}
-
-impl<C> CommonArguments<C> {
-    fn new(context: C, call: &P2pApiEvent<Symbol>) -> Self {
-        let P2pApiEvent { count, datatype, stream, graph_captured: is_captured, .. } = *call;
-        Self { context, count, datatype, stream, is_captured }
-    }
-}
-
 /// The sends and receives of one execution of a derived collective, on rank `rank` of `ranks`.
-#[derive(Clone, Debug)]
-pub struct Members {
+#[derive(Debug)]
+struct Members {
     rank: i32,
     ranks: usize,
     /// A bit for each peer received from, then a bit for each peer sent to.
@@ -88,11 +41,11 @@ pub struct Members {
 }
 
 impl Members {
-    pub fn new(rank: i32, ranks: usize) -> Self {
+    fn new(rank: i32, ranks: usize) -> Self {
         Self { rank, ranks, seen: vec![0; (2 * ranks).div_ceil(64)], own: 0, others: 0, has_foreign: false }
     }
 
-    pub fn add(&mut self, func: &str, peer: i32) {
+    fn add(&mut self, func: &str, peer: i32) {
         let at = usize::try_from(peer).ok().filter(|peer| *peer < self.ranks).zip(is_send(func));
         let at = at.map(|(peer, is_send)| peer + if is_send { self.ranks } else { 0 });
         let Some((at, word)) = at.and_then(|at| Some((at, self.seen.get_mut(at / 64)?))) else {
@@ -105,7 +58,7 @@ impl Members {
     }
 
     /// How many operations are missing; `None` if they do not fit the collective after all.
-    pub fn missing(&self, pattern: Pattern) -> Option<u32> {
+    fn missing(&self, pattern: Pattern) -> Option<u32> {
         let missing = pattern.transfers(self.ranks).checked_sub(self.others).filter(|_| !self.has_foreign)?;
         // NCCL leaves out both ends of an in-place transfer of a rank to itself.
         Some(u32::try_from(missing).unwrap_or(u32::MAX).saturating_add(self.own % 2))
@@ -159,15 +112,21 @@ pub struct DerivedCollectives {
 
 /// The collective call that a group's sends and receives form, if they form one.
 fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Option<DerivedCall> {
-    let mut events = calls.iter().map(|&row| &tables[row]);
-    let first = events.next()?;
-    let mut all = Calls::new(first.context, &first.fields);
-    events.for_each(|call| all.add(call.context, &call.fields));
-    let same = all.common()?;
-    let comm = &tables.contexts.get(index(same.context.at()?))?.comm;
+    let arguments = |row: Row<P2pApi>| {
+        let call = &tables[row];
+        let P2pApiEvent { count, datatype, stream, graph_captured, .. } = call.fields;
+        (call.context, count, datatype, stream, graph_captured)
+    };
+    let common = arguments(*calls.first()?);
+    if calls.iter().any(|&row| arguments(row) != common) {
+        return None;
+    }
+    let (context, count, datatype, ..) = common;
+    let comm = &tables.contexts.get(index(context.at()?))?.comm;
     let (_, ranks) = CommInit::possible(comm.rank, comm.ranks)?;
-    let pattern = all.pattern(index(ranks), symbols)?;
-    Some(DerivedCall { pattern, calls, count: same.count, datatype: same.datatype, rank: comm.rank, ranks })
+    let sends: Option<Vec<bool>> = calls.iter().map(|&row| is_send(symbols.text(tables[row].fields.func))).collect();
+    let pattern = Pattern::from_sends(&sends?, index(ranks))?;
+    Some(DerivedCall { pattern, calls, count, datatype, rank: comm.rank, ranks })
 }
 
 /// How many transfers of an execution are missing; `None` if its members do not fit the call after all.

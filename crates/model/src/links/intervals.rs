@@ -45,14 +45,14 @@ pub struct OperationTimes {
 
 /// When the earlier kernels of a communicator rank ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PreviousKernel {
+struct PreviousKernel {
     /// End of all; unfinished kernels count with the last time seen.
     end: u64,
     known_end: u64,
 }
 
 impl PreviousKernel {
-    pub fn add(&mut self, interval: &Interval) {
+    fn add(&mut self, interval: &Interval) {
         self.end = self.end.max(interval.end);
         if !interval.unfinished {
             self.known_end = self.known_end.max(interval.end);
@@ -67,7 +67,7 @@ impl PreviousKernel {
 
 /// The kernels of a communicator rank that have left the tables, each with the time of enqueueing.
 #[derive(Clone, Debug, Default)]
-pub struct PreviousKernels(Vec<(u64, PreviousKernel)>);
+pub(crate) struct PreviousKernels(Vec<(u64, PreviousKernel)>);
 
 impl PreviousKernels {
     pub(crate) fn add(&mut self, enqueued: u64, interval: &Interval) {
@@ -128,7 +128,7 @@ impl Interval {
 }
 
 /// Completes the intervals of one kernel: operations without times of their own ran with the others.
-pub fn share_kernel(kernel: &mut [Interval], earlier: PreviousKernel) {
+fn share_kernel(kernel: &mut [Interval], earlier: PreviousKernel) {
     let mut known: Option<Interval> = None;
     for interval in kernel.iter_mut().filter(|interval| interval.timing != Timing::Enqueue) {
         interval.wait_for(earlier);
@@ -147,7 +147,7 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: PreviousKernel) {
 
 /// From the first begin to the last end of the operations of one collective, with the timing of the least precisely
 /// known operation. An operation without times of its own (`Timing::Kernel`) does not affect the timing.
-pub fn enclosing_interval(members: impl Iterator<Item = Interval>) -> Option<Interval> {
+pub(crate) fn enclosing_interval(members: impl Iterator<Item = Interval>) -> Option<Interval> {
     // The collective is a call of its own, with its own kernels.
     members.map(|member| Interval { is_shared: false, ..member }).reduce(|all, member| {
         let first = if member.start < all.start { member } else { all };
@@ -218,7 +218,7 @@ pub fn enqueued(tables: &Tables, operation: &Operation<'_>) -> u64 {
 ///
 /// The kernels of a communicator run one after the other, so an operation launched while an earlier kernel still ran
 /// began when that kernel ended. Only the kernels' own times show this directly.
-pub fn intervals<'a>(
+pub(crate) fn intervals<'a>(
     tables: &Tables,
     operations: &LinkedOperations,
     gpu: &GpuWork,

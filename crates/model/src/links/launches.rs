@@ -21,20 +21,19 @@ use nccl_events::ids::{index, index_u32};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Started<R> {
-    pub start: u64,
-    pub of: R,
+struct Started<R> {
+    start: u64,
+    of: R,
 }
 
 /// Whether the k-th plan of a group on a communicator has the k-th launch: both are equally many, sorted by time, and
-/// each launch precedes its plan. If `more_may_come`, there may be fewer plans than launches.
-pub fn in_order<R>(launches: &[Started<R>], plans: impl ExactSizeIterator<Item = u64>, more_may_come: bool) -> bool {
-    let as_many = plans.len() == launches.len() || more_may_come && plans.len() < launches.len();
-    as_many && launches.iter().zip(plans).all(|(launch, plan)| launch.start <= plan)
+/// each launch precedes its plan.
+fn in_order<R>(launches: &[Started<R>], plans: impl ExactSizeIterator<Item = u64>) -> bool {
+    plans.len() == launches.len() && launches.iter().zip(plans).all(|(launch, plan)| launch.start <= plan)
 }
 
 /// The last launch that began at or before `time`; `launches` is sorted by time.
-pub fn last_before<R>(launches: &[Started<R>], time: u64) -> Option<&Started<R>> {
+fn last_before<R>(launches: &[Started<R>], time: u64) -> Option<&Started<R>> {
     launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
 }
 
@@ -153,7 +152,7 @@ fn by_order(plans: &FxHashMap<GroupOfRank, Plan>, launches: &Launches) -> FxHash
             continue;
         };
         let launches = launches.in_group(group);
-        if in_order(launches, plans.iter().map(|plan| plan.1), false) {
+        if in_order(launches, plans.iter().map(|plan| plan.1)) {
             linked.extend(plans.iter().zip(launches).map(|(plan, launch)| (plan.2, launch.of)));
         }
     }
@@ -325,12 +324,11 @@ mod tests {
 
     #[test]
     fn the_order_counts_where_there_are_as_many() {
-        let is = |starts: &[u64], plans: &[u64], more| in_order(&launches(starts), plans.iter().copied(), more);
-        assert!(is(&[1, 2], &[5, 6], false));
-        assert!(!is(&[1, 2], &[5], false), "a plan was lost: it may be either");
-        assert!(is(&[1, 2], &[5], true), "the second one is not reported yet");
-        assert!(!is(&[1], &[5, 6], true), "a launch was lost");
-        assert!(!is(&[1, 6], &[2, 5], false), "launched after it was reported");
+        let is = |starts: &[u64], plans: &[u64]| in_order(&launches(starts), plans.iter().copied());
+        assert!(is(&[1, 2], &[5, 6]));
+        assert!(!is(&[1, 2], &[5]), "a plan was lost: it may be either");
+        assert!(!is(&[1], &[5, 6]), "a launch was lost");
+        assert!(!is(&[1, 6], &[2, 5]), "launched after it was reported");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use journal::reader::Symbols;
 use nccl_events::ids::{EventId, index, index_u32};
 use nccl_events::{Kind, Start, StateArgs};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::time::Duration;
 
 mod batch;
 mod units;
@@ -41,6 +42,8 @@ const FOR_GPU: u64 = 3 * QUIET;
 /// operations of calls, and for the end of a group.
 const FOR_CHILDREN: u64 = 60 * QUIET;
 const FOR_FIRST_CHILDREN: u64 = 5 * QUIET;
+/// Each step looks at all events that are not settled.
+const SHORTEST_EPOCH_NS: u64 = 1_000_000;
 /// A clock pair may be recorded this long after it was read; events since then wait for it.
 const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 /// Limit on groups that wait for operations or for replays.
@@ -122,6 +125,12 @@ impl SeenIds {
         let last = self.last.get(usize::from(event.slot())).copied().unwrap_or(0);
         self.is_own(id) && event.sequence() <= last
     }
+}
+
+/// How long after its last record what is over is settled at the latest, if it is settled after `settle` without one: a
+/// step is at the end of an epoch, and an epoch is up to twice as long as would do.
+pub fn until_settled(settle: Duration) -> Duration {
+    settle.saturating_mul(3) + Duration::from_nanos(FOR_CLOCK_PAIRS_NS)
 }
 
 /// When an operation began that has not ended.
@@ -285,8 +294,10 @@ impl RunningProcess {
         let rows = OPERATIONS.into_iter().flat_map(|kind| rows_of(tables, kind));
         rows.filter_map(|row| {
             let place = self.places.get(row);
+            // What was reported at capture did not run.
+            let may_run = |unit: &Unit| !unit.is_settled && !unit.is_captured;
             let is_open = place.unit != 0
-                && !self.is_settled(place.unit)
+                && self.unit(place.unit).is_some_and(may_run)
                 && !has_ended(place.open > 0, place.is_marked, place.is_marked);
             let operation = tables.operation(OperationRow::from_event(row).filter(|_| is_open)?);
             Some(OpenOperation { context: tables.context_of(&operation), func: operation.func, start: operation.start })
@@ -323,7 +334,8 @@ impl RunningProcess {
 
     fn epoch_shift(&mut self, clock: &RunningClock) -> u32 {
         if self.epoch_shift == 0 {
-            self.epoch_shift = clock.ticks_of(self.settle_ns / QUIET).clamp(2, 1 << 62).next_power_of_two().ilog2();
+            let epoch_ns = (self.settle_ns / QUIET).max(SHORTEST_EPOCH_NS);
+            self.epoch_shift = clock.ticks_of(epoch_ns).clamp(2, 1 << 62).next_power_of_two().ilog2();
         }
         self.epoch_shift
     }
