@@ -133,6 +133,21 @@ impl Owner {
     }
 }
 
+/// What shows whether an operation has ended. NCCL's stop of an operation is that of its enqueueing, and shows nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// CUPTI or CUDA events timed its kernel.
+    Timed,
+    /// All of its kernel channels have stopped.
+    KernelChannels,
+    /// All of its network transfers have stopped.
+    Transfers,
+    /// Its kernel, or some of its channels or transfers, have not ended.
+    Open,
+    /// Nothing was recorded of its running.
+    Unknown,
+}
+
 /// The interpretation of a process's events, and when its operations ran.
 #[derive(Debug)]
 pub struct Process<'a> {
@@ -211,6 +226,23 @@ impl<'a> Process<'a> {
                 self.gpu_clocks.get(index(operation.context_at()?))?.quality.error_ns()
             }
             _ => Some(0),
+        }
+    }
+
+    /// What shows whether an operation has ended.
+    pub fn end_of_operation(&self, at: u32) -> End {
+        let Some(linked) = self.links.operation(at) else {
+            return End::Unknown;
+        };
+        let gpu = self.links.gpu.intervals(index(at));
+        // An operation with GPU times has ended, even if its events have not.
+        match gpu.by_cupti.or(gpu.by_events) {
+            Some(ran) if !ran.unfinished => End::Timed,
+            _ if linked.has_open_children => End::Open,
+            _ if linked.kernel_host.is_some() => End::KernelChannels,
+            _ if linked.proxy_last.is_some() => End::Transfers,
+            Some(_) => End::Open,
+            None => End::Unknown,
         }
     }
 

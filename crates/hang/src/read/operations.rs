@@ -8,7 +8,8 @@ use crate::read::part;
 use crate::read::part::RemovedCall;
 use journal::format::Symbol;
 use journal::reader::Symbols;
-use model::links::transfers::{Reporting, STEP_SLOTS};
+use model::links::transfers::STEP_SLOTS;
+use model::process::{End, Process};
 use model::tables::{Event, EventRow, Head, OperationRow, P2p, Row, Tables};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::event::{ProxyOp, ProxyStep};
@@ -49,16 +50,18 @@ type TimedItem = (u64, Item);
 
 impl<'a> Reader<'a> {
     /// `table` is the version of the interface that NCCL called.
-    pub(super) fn new(tables: &'a Tables, symbols: &'a Symbols, table: u8) -> Self {
+    pub(super) fn new(process: &'a Process<'a>, table: u8) -> Self {
+        let Process { tables, symbols, links, .. } = process;
         let mut below = BTreeMap::new();
-        for row in tables.events.in_order() {
-            if let (EventRow::Coll(_) | EventRow::CeColl(_), Some(head)) = (row, tables.head(row))
-                && let Some(parent) = tables.find(head.parent)
+        for linked in links.operations.all.iter().filter(|linked| linked.repetition == 0) {
+            let row = linked.operation.event();
+            if let EventRow::Coll(_) | EventRow::CeColl(_) = row
+                && let Some(call) = tables.find(tables.operation(linked.operation).parent)
             {
-                below.entry(parent).or_insert(row);
+                below.insert(call, row);
             }
         }
-        Self { tables, symbols, names: BTreeMap::new(), progresses: OperationProgress::of(tables, table), below }
+        Self { tables, symbols, names: BTreeMap::new(), progresses: OperationProgress::new(process, table), below }
     }
 
     fn name(&mut self, symbol: Symbol) -> Arc<str> {
@@ -106,9 +109,9 @@ impl<'a> Reader<'a> {
         match row {
             EventRow::CollApi(_) => (!self.tables.is_captured(row))
                 .then(|| Item::Collective { call: Some(row), below: self.below.get(&row).copied() }),
-            // NCCL reports captured operations at capture or when they run; only those that ran have children.
+            // NCCL reports captured operations at capture, or when they run.
             EventRow::Coll(_) | EventRow::CeColl(_) if self.is_captured(head) => {
-                self.progresses.has_children(row).then_some(Item::Replay(row))
+                (!self.progresses.is_at_capture(row)).then_some(Item::Replay(row))
             }
             EventRow::Coll(_) | EventRow::CeColl(_) => match self.tables.find(head.parent) {
                 // The first operation of a call is counted with the call.
@@ -230,19 +233,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// What an operation's transfers and kernel channels show besides its end.
+#[derive(Clone, Debug, Default)]
 struct Children {
-    transfers: u32,
-    transfers_open: u32,
+    open: Vec<Row<ProxyOp>>,
+    /// Whether the kernel takes part in a transfer.
     transfers_began: bool,
-    channels: u32,
     channels_open: u32,
-}
-
-impl Children {
-    const fn began(self) -> bool {
-        self.channels > 0 || self.transfers_began || (self.transfers > 0 && self.transfers_open == 0)
-    }
 }
 
 /// The last operation of a communicator that was seen running: its start and its launch plan.
@@ -255,26 +252,27 @@ pub(super) struct LastRunning {
 /// The progress of a process's operations, from their network transfers, kernel channels and launches. Times are those
 /// of the tables.
 pub(super) struct OperationProgress<'a> {
+    process: &'a Process<'a>,
     tables: &'a Tables,
     proxies: Proxies,
-    children: BTreeMap<EventRow, Children>,
-    open: BTreeMap<EventRow, Vec<Row<ProxyOp>>>,
+    /// By index of the operation.
+    children: BTreeMap<u32, Children>,
     /// Whether a launch has not returned, by group and context.
     launches: BTreeMap<(u64, u64), bool>,
 }
 
 impl<'a> OperationProgress<'a> {
     /// `table` is the version of the interface that NCCL called.
-    pub(super) fn of(tables: &'a Tables, table: u8) -> Self {
+    fn new(process: &'a Process<'a>, table: u8) -> Self {
+        let tables = process.tables;
         let mut progresses = Self {
+            process,
             tables,
-            proxies: Proxies::of(tables, table),
+            proxies: Proxies::new(tables, table),
             children: BTreeMap::new(),
-            open: BTreeMap::new(),
             launches: BTreeMap::new(),
         };
-        progresses.join_transfers();
-        progresses.join_channels();
+        progresses.join_children();
         for launch in &tables.events.kernel_launches {
             let of = (launch.parent, tables.context_of(launch));
             *progresses.launches.entry(of).or_default() |= launch.stop().is_none();
@@ -282,54 +280,49 @@ impl<'a> OperationProgress<'a> {
         progresses
     }
 
-    fn join_transfers(&mut self) {
-        let tables = self.tables;
-        for (row, op) in tables.rows::<ProxyOp>() {
-            let parent = tables.find(op.parent);
-            let Some(parent) = parent.filter(|_| self.proxies.reporting.on(row)) else {
-                continue;
-            };
-            let is_open = op.stop().is_none();
-            if is_open {
-                self.open.entry(parent).or_default().push(row);
+    fn join_children(&mut self) {
+        let (tables, links) = (self.tables, &self.process.links);
+        for (row, op) in tables.rows::<ProxyOp>().filter(|(_, op)| op.stop().is_none()) {
+            if let Some(at) = links.operations.find(tables, op.parent).filter(|_| !links.transfers.is_silent(row)) {
+                self.children.entry(at).or_default().open.push(row);
             }
-            let children = self.children.entry(parent).or_default();
-            children.transfers += 1;
-            children.transfers_open += u32::from(is_open);
         }
         for step in &tables.events.proxy_steps {
             // The kernel runs if a step no longer waits for the GPU, or the GPU took data.
             let kernel_runs = step.has_state(state::PROXY_STEP_SEND_WAIT)
                 || (step.stop().is_some() && step.has_state(state::PROXY_STEP_RECV_GPU_WAIT));
             let transfer = tables.head_of(step.parent).filter(|_| kernel_runs);
-            if let Some(owner) = transfer.and_then(|transfer| tables.find(transfer.parent)) {
-                self.children.entry(owner).or_default().transfers_began = true;
+            if let Some(at) = transfer.and_then(|transfer| links.operations.find(tables, transfer.parent)) {
+                self.children.entry(at).or_default().transfers_began = true;
+            }
+        }
+        for channel in tables.events.kernel_chs.iter().filter(|channel| channel.stop().is_none()) {
+            if let Some(at) = links.operations.find(tables, channel.parent) {
+                self.children.entry(at).or_default().channels_open += 1;
             }
         }
     }
 
-    fn join_channels(&mut self) {
-        for channel in &self.tables.events.kernel_chs {
-            if let Some(parent) = self.tables.find(channel.parent) {
-                let children = self.children.entry(parent).or_default();
-                children.channels += 1;
-                children.channels_open += u32::from(channel.stop().is_none());
-            }
-        }
+    fn at(&self, row: EventRow) -> Option<u32> {
+        self.process.links.operations.at(OperationRow::from_event(row)?)
     }
 
-    fn children(&self, of: EventRow) -> Children {
-        self.children.get(&of).copied().unwrap_or_default()
+    /// Whether an operation was reported when its call was captured in a graph, and did not run.
+    fn is_at_capture(&self, row: EventRow) -> bool {
+        self.at(row).and_then(|at| self.process.links.operation(at)).is_some_and(|linked| linked.is_at_capture)
     }
 
-    pub(super) fn has_children(&self, of: EventRow) -> bool {
-        let children = self.children(of);
-        children.transfers + children.channels > 0
+    /// Whether an operation was seen running, or ended.
+    fn has_begun(&self, at: u32) -> bool {
+        self.process.links.operation(at).is_some_and(|linked| linked.kernel_channels > 0)
+            || self.children.get(&at).is_some_and(|children| children.transfers_began)
+            || matches!(self.process.end_of_operation(at), End::Timed | End::KernelChannels | End::Transfers)
     }
 
     /// The kernels of a communicator run in order: those launched before a running one have ended.
     pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> LastRunning {
-        let last = operations.rev().filter(|row| self.children(*row).began()).find_map(OperationRow::from_event);
+        let has_begun = |row: &EventRow| self.at(*row).is_some_and(|at| self.has_begun(at));
+        let last = operations.rev().filter(has_begun).find_map(OperationRow::from_event);
         last.map(|row| self.tables.operation(row)).map_or_else(LastRunning::default, |operation| LastRunning {
             start: operation.start,
             launch_plan: operation.plan,
@@ -339,21 +332,23 @@ impl<'a> OperationProgress<'a> {
     /// The progress of a call and its operation below the API.
     pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: LastRunning) -> Progress {
         let call = call.and_then(|row| self.tables.head(row));
-        let Some((row, operation)) = below.and_then(|row| Some((row, OperationRow::from_event(row)?))) else {
+        let links = &self.process.links;
+        let at = below.and_then(|row| self.at(row));
+        let Some((at, operation)) = at.and_then(|at| Some((at, links.operation(at)?.operation))) else {
             let stage = call.map_or(Stage::Calling, |call| self.stage_of_call(call));
             return Progress { stage, ..Progress::default() };
         };
         let operation = self.tables.operation(operation);
-        let children = self.children(row);
-        let open = self.open.get(&row).into_iter().flatten();
-        let mut waits: Vec<_> = open.map(|&transfer| self.proxies.wait(&self.tables[transfer])).collect();
+        let children = self.children.get(&at).cloned().unwrap_or_default();
+        let mut waits: Vec<_> = children.open.iter().map(|&row| self.proxies.wait(&self.tables[row])).collect();
         nccl_events::sort::sort_by_key(&mut waits, |wait| (wait.since_ns, wait.channel, wait.is_send));
         let ran_after = operation.start < ran_until.start && operation.plan != ran_until.launch_plan;
-        let stage = if children.transfers_open + children.channels_open > 0 {
+        let end = self.process.end_of_operation(at);
+        let stage = if end == End::Open {
             Stage::Running
-        } else if children.channels > 0 || ran_after {
+        } else if matches!(end, End::Timed | End::KernelChannels) || ran_after {
             Stage::Done
-        } else if children.transfers > 0 {
+        } else if end == End::Transfers {
             Stage::Transferred
         } else if operation.stop().is_none() {
             Stage::Calling
@@ -365,7 +360,7 @@ impl<'a> OperationProgress<'a> {
                 None => Stage::Enqueued,
             }
         };
-        Progress { stage, waits, channels_open: children.channels_open, began: children.began() }
+        Progress { stage, waits, channels_open: children.channels_open, began: self.has_begun(at) }
     }
 
     /// The stage of a call without a record below the API.
@@ -388,7 +383,6 @@ impl<'a> OperationProgress<'a> {
 pub(crate) struct Proxies {
     /// By id of the transfer: its oldest open step, the state, and the time of the state.
     steps: BTreeMap<u64, (i32, WaitState, u64)>,
-    pub(super) reporting: Reporting,
     begins_with_state: bool,
 }
 
@@ -406,10 +400,9 @@ const fn wait_state(number: u32) -> WaitState {
 
 impl Proxies {
     /// `table` is the version of the interface that NCCL called.
-    pub(crate) fn of(tables: &Tables, table: u8) -> Self {
+    fn new(tables: &Tables, table: u8) -> Self {
         let mut proxies = Self {
             begins_with_state: Table::from_number(table).is_some_and(|table| table.properties().begins_with_state),
-            reporting: Reporting::new(tables),
             steps: BTreeMap::new(),
         };
         tables.events.proxy_steps.iter().filter(|step| step.stop().is_none()).for_each(|step| proxies.step(step));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirEntry;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -21,13 +21,15 @@ use journal::clock;
 use journal::clock::{ClockPair, TickSource};
 use journal::follow::{Follower, PollResult};
 use journal::host::boot_id;
+use journal::part::environment::Level;
 use journal::part::is_done;
 use journal::part::{JOURNAL, ProcessInfo, part_name, read_process};
-use journal::reader::{Error as JournalError, Removed, Symbols};
-use model::communicators::Devices;
-use model::communicators::{CommIdentity, Comms, impossible_ranks};
+use journal::reader::{Error as JournalError, Removed};
+use model::communicators::{CommIdentity, impossible_ranks};
 use model::job::{Claim, CommDefinition, Communicator, Communicators, DuplicateClaim};
 use model::job::{Evidence, RecordingState, is_blank};
+use model::links::transfers;
+use model::links::transfers::RemoteTransfers;
 use model::tables::builder::TableBuilder;
 use model::tables::ranges::SwitchAt;
 use model::tables::{Head, Tables};
@@ -45,21 +47,47 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
     }
     let moment = Moment::now();
     progress.begin("journals", directories.len() as u64);
-    let parts = in_parallel(directories.iter().enumerate(), |(number, directory)| {
-        let part = Part::read(number, directory, &moment);
+    let mut parts = in_parallel(directories.iter().enumerate(), |(number, directory)| {
+        let part = Part::read(number, directory, &moment, &[]);
         progress.step();
         part
     });
     progress.end();
+    read_with_transfers_of_others(&mut parts, &directories, &moment);
     let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
     let mut comms = Communicators::new(DuplicateClaim::Newer);
-    for (number, Part { process, claims }) in parts.into_iter().enumerate() {
+    for (number, Part { process, claims, .. }) in parts.into_iter().enumerate() {
         comms.add((number, &process.part), claims);
         job.processes.push(process);
     }
     job.comms = comms.into_key_order().map(comm).collect();
     job.number();
     Ok(job)
+}
+
+/// Reads those parts again whose operations' transfers other processes of the host did (PXN).
+fn read_with_transfers_of_others(parts: &mut [Part], directories: &[PathBuf], moment: &Moment) {
+    let mut remote: BTreeMap<(String, u16), Vec<RemoteTransfers>> = BTreeMap::new();
+    for part in parts.iter_mut() {
+        for transfers in std::mem::take(&mut part.for_others) {
+            let origin = (part.boot_id.clone(), EventId::from_raw(transfers.parent).tag());
+            remote.entry(origin).or_default().push(transfers);
+        }
+    }
+    let again = parts.iter().enumerate().zip(directories);
+    let again: Vec<_> = again
+        .filter_map(|((number, part), directory)| {
+            Some((number, directory, remote.get(&(part.boot_id.clone(), part.process_tag))?))
+        })
+        .collect();
+    let read = in_parallel(again.iter(), |(number, directory, remote)| {
+        (*number, Part::read(*number, directory, moment, remote))
+    });
+    for (number, part) in read {
+        if let Some(known) = parts.get_mut(number) {
+            *known = part;
+        }
+    }
 }
 
 fn comm(known: Communicator<Rank>) -> Comm {
@@ -80,9 +108,15 @@ fn comm(known: Communicator<Rank>) -> Comm {
 }
 
 /// One process: from its journal, or only its ranks if the part is written and its journal removed.
-pub(super) struct Part {
-    pub(super) process: Process,
-    pub(super) claims: Vec<Claim<Rank>>,
+#[derive(Default)]
+struct Part {
+    process: Process,
+    claims: Vec<Claim<Rank>>,
+    boot_id: String,
+    /// 0 without a journal.
+    process_tag: u16,
+    /// What it transferred for operations of other processes (PXN).
+    for_others: Vec<RemoteTransfers>,
 }
 
 /// The records of a process up to now. Files removed in the meantime are held open and read.
@@ -127,8 +161,8 @@ impl Moment {
 }
 
 impl Part {
-    /// Reads the part in `directory` as process `number`.
-    pub(super) fn read(number: usize, directory: &Path, moment: &Moment) -> Self {
+    /// Reads the part in `directory` as process `number`. `remote` is what other processes did for this one.
+    fn read(number: usize, directory: &Path, moment: &Moment, remote: &[RemoteTransfers]) -> Self {
         let (info, problem) = read_process(directory);
         let mut process = unknown_process(directory, &info, moment);
         let is_described = problem.is_empty();
@@ -142,7 +176,7 @@ impl Part {
                 // If the part was written and its journal removed in the meantime, the part is done.
                 Ok(Recording { polled: PollResult { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
                 Ok(recording) => {
-                    let mut part = Self::from_journal(number, process, &info, recording, moment);
+                    let mut part = Self::from_journal((number, process), &info, recording, (moment, remote));
                     // A running process may be about to give a new file its size.
                     let empty = empty_files(&journal).filter(|_| !part.process.state.is_alive());
                     part.process.is_whole &= empty.is_none();
@@ -176,15 +210,14 @@ impl Part {
                 ),
             });
         }
-        Self { process, claims }
+        Self { process, claims, ..Self::default() }
     }
 
     fn from_journal(
-        number: usize,
-        mut process: Process,
+        (number, mut process): (usize, Process),
         info: &ProcessInfo,
         recording: Recording,
-        moment: &Moment,
+        (moment, remote): (&Moment, &[RemoteTransfers]),
     ) -> Self {
         let Recording { follower: journal, polled, builder } = recording;
         let source = journal.tick_source();
@@ -221,9 +254,16 @@ impl Part {
         if !process.state.is_alive() && has_clock {
             process.until_ns = process.last_record_ns.min(process.until_ns);
         }
-        let claims = ranks(number, &mut process, info, &tables, journal.symbols(), realtime);
+        let model = model::process::Process::new(&tables, journal.symbols(), remote, Level::default());
+        let claims = ranks((number, &mut process), info, &model, realtime);
         process.problems.extend(impossible(impossible_ranks(&tables)));
-        Self { process, claims }
+        Self {
+            process,
+            claims,
+            boot_id: info.boot_id.clone(),
+            process_tag: tables.process_tag,
+            for_others: transfers::transfers_for_others(&tables, &model.links.transfers),
+        }
     }
 }
 
@@ -307,22 +347,20 @@ fn impossible(ranks: impl IntoIterator<Item = (i32, i32)>) -> impl Iterator<Item
 
 /// The ranks of a process with a journal. `realtime` converts the process's times.
 fn ranks(
-    number: usize,
-    process: &mut Process,
+    (number, process): (usize, &mut Process),
     info: &ProcessInfo,
-    tables: &Tables,
-    symbols: &Symbols,
+    model: &model::process::Process<'_>,
     realtime: impl Fn(u64) -> u64,
 ) -> Vec<Claim<Rank>> {
-    let comms = Comms::new(tables, &Devices::new(tables));
-    let mut recorded = Reader::new(tables, symbols, info.table).ranks();
-    let threads = Threads::of(tables, symbols, &comms, process.state == RecordingState::Ended);
+    let model::process::Process { tables, symbols, comms, .. } = model;
+    let mut recorded = Reader::new(model, info.table).ranks();
+    let threads = Threads::of(tables, symbols, comms, process.state == RecordingState::Ended);
     if process.has_clock {
         process.shows_calls = threads.show_calls;
         process.activities = threads.activity_of_gpus();
         process.activities.values_mut().for_each(|activity| activity.convert_times(&realtime));
     }
-    Claim::all(&comms, symbols, |context, member| {
+    Claim::all(comms, symbols, |context, member| {
         let id = tables.contexts.get(context).map_or(0, |context| context.id);
         let mut rank = recorded.remove(&id).unwrap_or_default();
         rank.actor = Actor { process: number, gpu: member.gpu };

@@ -9,6 +9,7 @@ use crate::report::rows::{Kind, Report};
 use model::job::RecordingState;
 
 mod flight;
+mod journals;
 mod reports;
 mod steps;
 mod suspects;

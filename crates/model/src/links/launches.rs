@@ -18,7 +18,7 @@ use crate::links::operations::{LinkedOperation, LinkedOperations};
 use crate::tables::{ContextName, EventRow, Head, Operation, Row, Tables};
 use nccl_events::event::KernelLaunch;
 use nccl_events::ids::{index, index_u32};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Started<R> {
@@ -117,15 +117,12 @@ fn plans(tables: &Tables, operations: &LinkedOperations, launches: &Launches) ->
     let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
     nccl_events::sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
     let mut plans: FxHashMap<GroupOfRank, Plan> = FxHashMap::default();
-    let mut reported: FxHashMap<EventRow, u64> = FxHashMap::default();
     for (linked, operation) in tasks {
-        let Some((row, call)) = call_of(tables, &operation) else {
+        let Some((_, call)) = call_of(tables, &operation) else {
             continue;
         };
         // A second operation of a call that was not captured is a replay, too: the group's launches are not its own.
-        let earlier = reported.entry(row).or_insert(0);
-        let replay = linked.replay.unwrap_or(*earlier);
-        *earlier += 1;
+        let replay = linked.replay.unwrap_or(linked.repetition);
         let context = operation.context;
         if !launches.in_group(GroupOfRank { group: call.parent, context }).is_empty() {
             plans.entry(GroupOfRank { group: operation.plan, context }).or_insert(Plan {
@@ -159,11 +156,30 @@ fn by_order(plans: &FxHashMap<GroupOfRank, Plan>, launches: &Launches) -> FxHash
     linked
 }
 
+/// Counts the operations of each call, in the order in which they began.
+fn count_repetitions(tables: &Tables, operations: &mut LinkedOperations) {
+    let starts = operations.all.iter().map(|linked| tables.operation(linked.operation).start);
+    let mut order: Vec<(u64, usize)> = starts.zip(0..).collect();
+    // A stable sort is faster here: the input has a few sorted runs.
+    order.sort();
+    let mut earlier: FxHashMap<EventRow, u64> = FxHashMap::default();
+    for (_, at) in order {
+        let Some(linked) = operations.all.get_mut(at) else {
+            continue;
+        };
+        if let Some(call) = tables.find(tables.operation(linked.operation).parent) {
+            let earlier = earlier.entry(call).or_insert(0);
+            linked.repetition = *earlier;
+            *earlier += 1;
+        }
+    }
+}
+
 pub fn link_launches(tables: &Tables, operations: &mut LinkedOperations) {
+    count_repetitions(tables, operations);
     let launches = Launches::new(tables);
     let plans = plans(tables, operations, &launches);
     let by_order = by_order(&plans, &launches);
-    let mut calls_seen: FxHashSet<EventRow> = FxHashSet::default();
     for linked in &mut operations.all {
         let operation = tables.operation(linked.operation);
         let Some((row, call)) = call_of(tables, &operation) else {
@@ -177,7 +193,7 @@ pub fn link_launches(tables: &Tables, operations: &mut LinkedOperations) {
         if launch.is_some() {
             linked.launch = launch;
             // A second operation of the same call is a replay.
-            linked.launch_is_own = !tables.is_captured(row) && calls_seen.insert(row);
+            linked.launch_is_own = !tables.is_captured(row) && linked.repetition == 0;
         }
     }
 }

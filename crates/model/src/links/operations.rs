@@ -23,6 +23,10 @@ pub struct LinkedOperation {
     pub launch: Option<Row<KernelLaunch>>,
     /// Whether the launch is this operation's own, not one captured in a graph before.
     pub launch_is_own: bool,
+    /// Number of operations of the same call that began before it.
+    pub repetition: u64,
+    /// Whether kernel channels or transfers have not stopped.
+    pub has_open_children: bool,
     pub proxies: u32,
     /// The last stop of the proxy operations.
     pub proxy_last: Option<u64>,
@@ -46,6 +50,8 @@ impl LinkedOperation {
             is_at_capture: false,
             launch: None,
             launch_is_own: false,
+            repetition: 0,
+            has_open_children: false,
             proxies: 0,
             proxy_last: None,
             kernel_channels: 0,
@@ -125,7 +131,7 @@ impl LinkedOperations {
         for linked in &mut self.all {
             let ended_children = linked.proxy_last.is_some() || linked.kernel_host.is_some();
             let has_stop = ended_children || tables.operation(linked.operation).stop().is_some();
-            linked.unfinished = !has_ended(linked.unfinished, has_stop, ended_children);
+            linked.unfinished = !has_ended(linked.has_open_children, has_stop, ended_children);
         }
     }
 }
@@ -141,7 +147,7 @@ pub fn link_kernel_channels(tables: &Tables, stamps: &Stamps, operations: &mut L
             continue;
         };
         linked.kernel_channels += 1;
-        linked.unfinished |= channel.stop().is_none();
+        linked.has_open_children |= channel.stop().is_none();
         if let Some((start, stop)) = stamps.trusted_stamps(row, channel) {
             linked.gpu = widen(linked.gpu, start, stop);
         }

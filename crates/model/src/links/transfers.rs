@@ -143,7 +143,7 @@ pub fn add_remote_transfers(tables: &Tables, remote: &[RemoteTransfers], operati
         counted += u64::from(transfers.operations);
         linked.proxies += transfers.operations;
         linked.proxy_last = linked.proxy_last.max(transfers.last_ns);
-        linked.unfinished |= transfers.unfinished;
+        linked.has_open_children |= transfers.unfinished;
         linked.bytes_sent += transfers.bytes_sent;
         linked.bytes_received += transfers.bytes_received;
     }
@@ -250,7 +250,7 @@ impl Transfers {
             let (sent, received) = self.sent_and_received(row, op);
             linked.proxies += 1;
             linked.proxy_last = linked.proxy_last.max(op.stop());
-            linked.unfinished |= op.stop().is_none() && !self.is_silent(row);
+            linked.has_open_children |= op.stop().is_none() && !self.is_silent(row);
             linked.bytes_sent += sent;
             linked.bytes_received += received;
         }

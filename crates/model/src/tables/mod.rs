@@ -297,6 +297,14 @@ impl OperationRow {
         }
     }
 
+    pub const fn event(self) -> EventRow {
+        match self {
+            Self::Coll(row) => EventRow::Coll(row),
+            Self::P2p(row) => EventRow::P2p(row),
+            Self::CeColl(row) => EventRow::CeColl(row),
+        }
+    }
+
     pub const fn kind(self) -> Kind {
         match self {
             Self::Coll(_) => Kind::Coll,
