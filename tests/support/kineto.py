@@ -166,14 +166,17 @@ def alone(anchor, report, folder):
                 ranges[it["name"], round(1e3 * it["dur"]), said.get("nvtx.domain"), said.get("nvtx.number")] += 1
         kernels, wanted = nccl_kernels(trace), job.kernels(rank)
         assert len(kernels) == len(wanted) > 0, (len(kernels), len(wanted))
-        launches = {it["args"]["correlation"] for it in trace["traceEvents"] if it.get("cat") == "cuda_runtime"}
+        runtime = [it["args"] for it in trace["traceEvents"] if it.get("cat") == "cuda_runtime"]
+        launches = {args["correlation"]: args["nccl.event"] for args in runtime}
         in_order = lambda it: (round(1e3 * it["ts"]), round(1e3 * it["dur"]), it["args"]["Process Group Name"])
         for kernel, want in zip(sorted(kernels, key=in_order), wanted):
             start, member = round(1e3 * kernel["ts"]) + job.begin, want["member"]
             assert (start, start + round(1e3 * kernel["dur"])) == (want["start"], want["stop"]), kernel
             args = kernel["args"]
             assert args["External id"] == args["correlation"], args
-            assert args["correlation"] in launches or not job.launches, args
+            # An operation that names no launch is launched by its enqueueing.
+            own = [said.get("nccl.launch", said.get("nccl.event")) for _, said in want["all"]]
+            assert not job.launches or launches[args["correlation"]] in own, (args, own)
             assert args["Group size"] == len(member.ranks) and args["Process Group Name"] == member.name
             shown = str(member.ranks[:29])[:-1] + f", ..., {member.ranks[-1]}]"
             assert args["Process Group Ranks"] == (shown if len(member.ranks) > 30 else str(member.ranks))

@@ -28,8 +28,7 @@ pub mod units;
 
 pub use crate::instances::{Instance, Instances, Sequences, Slice, Slices, Step};
 pub use crate::read::archive::{
-    Boot, Clock, Fields, Ids, RegionInfo, Role, Trace, in_parallel, is_merged, is_nccl, property, stated,
-    try_in_parallel,
+    Boot, Clock, Fields, RegionInfo, Role, Trace, in_parallel, is_merged, is_nccl, property, stated, try_in_parallel,
 };
 pub use crate::results::{Completeness, Matching, Statement};
 pub use crate::statistics::{

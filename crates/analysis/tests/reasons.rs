@@ -38,16 +38,18 @@ fn the_stage_that_delays_a_rank_is_named() {
         (Delayed::Launch, Delay::Launch, " It calls in time, but launches "),
         (Delayed::Gpu, Delay::Gpu, " It launches in time, but its GPU begins "),
     ] {
-        let job = Job { wrong, calls: Some(delayed), has_ranges: true, ..Job::healthy(2) };
-        let report = analyze(&job, &play(&job));
-        let why = why(&report, 5);
-        let later_ns = why.later_ns.expect("a time");
-        assert_eq!(why.reason, Some(reason), "{why:?}");
-        assert!(later_ns.abs_diff(LATE_NS) < LATE_NS / 20, "{later_ns}");
-        assert_eq!(report.ranks[5].why.as_ref(), Some(why));
-        assert!(report.ranks.iter().enumerate().all(|(rank, row)| rank == 5 || row.why.is_none()));
-        assert!(report.verdict.sentence.contains(said), "{}", report.verdict.sentence);
-        assert_eq!(report.verdict.sentence.contains("Meanwhile"), delayed != Delayed::Call, "{report:?}");
+        for is_by_callback in [false, true] {
+            let job = Job { wrong, calls: Some(delayed), is_by_callback, has_ranges: true, ..Job::healthy(2) };
+            let report = analyze(&job, &play(&job));
+            let why = why(&report, 5);
+            let later_ns = why.later_ns.expect("a time");
+            assert_eq!(why.reason, Some(reason), "{why:?}");
+            assert!(later_ns.abs_diff(LATE_NS) < LATE_NS / 20, "{later_ns}");
+            assert_eq!(report.ranks[5].why.as_ref(), Some(why));
+            assert!(report.ranks.iter().enumerate().all(|(rank, row)| rank == 5 || row.why.is_none()));
+            assert!(report.verdict.sentence.contains(said), "{}", report.verdict.sentence);
+            assert_eq!(report.verdict.sentence.contains("Meanwhile"), delayed != Delayed::Call, "{report:?}");
+        }
     }
 }
 

@@ -40,9 +40,9 @@ impl<'a> BetweenLocations<'a> {
         }
     }
 
-    pub(crate) fn next_process(&mut self) {
+    pub(crate) fn next_process(&mut self, findings: &mut Findings) {
         if let Some((_, gpu_work, _)) = &mut self.nccl {
-            gpu_work.next_process();
+            gpu_work.next_process(self.unreadable.is_empty(), findings);
         }
     }
 
@@ -92,6 +92,7 @@ impl<'a> BetweenLocations<'a> {
     }
 
     pub(crate) fn end(&mut self, findings: &mut Findings) {
+        self.next_process(findings);
         let (trace, unreadable) = (self.trace, &self.unreadable);
         self.collectives.end(trace, unreadable, findings);
         self.messages.end(trace, unreadable, findings);

@@ -244,11 +244,16 @@ struct Operation {
 }
 
 /// Checks that the work of GPUs lies within the operations that it timed, has its launches, and is on locations of the
-/// right GPU. It is read process by process: threads and communicators precede channels and streams.
+/// right GPU; and that operations name launches that are there. It is read process by process: threads and communicators
+/// precede channels and streams.
 pub(crate) struct GpuWork<'a> {
     trace: &'a Trace,
     operations: BTreeMap<u64, Operation>,
+    /// External ids of launches and copy-engine collectives.
     launches: BTreeSet<u64>,
+    kernel_launches: BTreeSet<u64>,
+    /// Operations whose launch was not read before them: location, start, and the launch that they name.
+    launched: Vec<(LocationRef, u64, u64)>,
     /// The largest residual of GPU clocks; `None` if the archive states nothing about them.
     residual_ns: Option<u64>,
     channels: u64,
@@ -265,6 +270,8 @@ impl<'a> GpuWork<'a> {
             trace,
             operations: BTreeMap::new(),
             launches: BTreeSet::new(),
+            kernel_launches: BTreeSet::new(),
+            launched: Vec::new(),
             residual_ns: is_any.then(|| gpu_residual_ns(&trace.statements)),
             channels: 0,
             kernels: 0,
@@ -273,20 +280,33 @@ impl<'a> GpuWork<'a> {
         }
     }
 
-    pub(crate) fn next_process(&mut self) {
+    /// The process is read. Locations that could not be read may have the launches that are missing.
+    pub(crate) fn next_process(&mut self, is_all_read: bool, findings: &mut Findings) {
+        for (location, start, launch) in self.launched.drain(..).filter(|_| is_all_read) {
+            if !self.kernel_launches.contains(&launch) {
+                let message = format!("its process has no kernel launch {launch}");
+                findings.at((self.trace, location), Some(start), Rule::Launch, message);
+            }
+        }
         self.operations.clear();
         self.launches.clear();
+        self.kernel_launches.clear();
     }
 
     pub(crate) fn step(&mut self, location: LocationRef, step: &Step<'a>, findings: &mut Findings) {
         let Step::Left(instance) = step else {
             return;
         };
-        let Fields { event, timing, .. } = instance.fields;
+        let Fields { event, timing, launch, .. } = instance.fields;
         match (instance.role, event) {
             (Some(Role::Operation(_)), Some(id)) => {
                 let operation = Operation { start: instance.start, end: instance.end, gpu: self.gpu(location), timing };
                 self.operations.insert(id, operation);
+                let unread = launch.filter(|launch| !self.kernel_launches.contains(launch));
+                self.launched.extend(unread.map(|launch| (location, instance.start, launch)));
+            }
+            (Some(Role::Call(Kind::KernelLaunch)), Some(id)) => {
+                self.kernel_launches.insert(id);
             }
             // A channel with implausible GPU times is shown with the host's times instead.
             (Some(Role::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {

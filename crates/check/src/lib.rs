@@ -113,7 +113,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
         progress.step();
         let (location, process) = (*location, trace.process(definition.group));
         if current.replace(process) != Some(process) {
-            between.next_process();
+            between.next_process(findings);
         }
         if !definitions::check_files(trace, location, definition, findings, written.is_ok()) {
             between.unreadable.insert(location);

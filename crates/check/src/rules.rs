@@ -97,6 +97,7 @@ rules! {
     RangesAround S20 Fault Nccl "The user ranges that a call names are those around it on its thread (not in merged archives).";
     ShownOnce S21 Fault Nccl "A call that NCCL's profiler interface reports is not shown a second time around itself.";
     UnusedFile S22 Remark Any "There are no event files without events, and no local definitions, of locations that are not defined.";
+    Launch S23 Fault Nccl "A launch that an operation names is a kernel launch of its process.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";

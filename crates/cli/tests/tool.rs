@@ -12,6 +12,7 @@ mod tool {
     mod hostile;
     mod info;
     mod jobs;
+    mod launches;
     mod made_up;
     mod merge;
     mod names;

@@ -216,7 +216,8 @@ impl Process {
         }
     }
 
-    fn channels(&mut self, operation: EventId, gpu_start_ns: u64) {
+    /// Two kernel channels of an operation, from this time of the GPU's timer until now.
+    pub fn channels(&mut self, operation: EventId, gpu_start_ns: u64) {
         for channel in [0, 1] {
             let gpu_ns = gpu_start_ns + u64::from(channel);
             let kernel = self.start_proxy(operation, Body::KernelCh(event::KernelCh { channel, gpu_ns }));

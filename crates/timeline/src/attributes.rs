@@ -208,6 +208,9 @@ impl AttributeWriter<'_, '_> {
         if instance.kind == InstanceKind::Enqueue {
             self.add_unless_empty(attribute::Captured, linked.is_at_capture)?;
         } else {
+            // Copy engines run without a kernel.
+            let launch = linked.own_launch().filter(|_| !linked.operation.is_by_copy_engines());
+            self.add_unless_empty(attribute::Launch, launch.map_or(0, |row| model.tables[row].id))?;
             match linked.operation {
                 OperationRow::Coll(row) => self.collective(&model.tables[row].fields)?,
                 OperationRow::P2p(row) => self.point_to_point(&model.tables[row].fields)?,

@@ -387,6 +387,7 @@ nccl_events::fields! {
         channel: Channel,
         sequence: Sequence,
         replay: Replay,
+        launch: Launch,
         start_moved_ns: StartMoved,
         is_suspicious: Suspicious,
         is_unfinished: Unfinished,
@@ -397,14 +398,6 @@ nccl_events::fields! {
         rank: Rank,
         ranges: Ranges,
         range_number: RangeNumber,
-    }
-}
-
-nccl_events::fields! {
-    /// The ids of an event and of its parent. Faster to read than [`Fields`].
-    pub struct Ids {
-        event: Event,
-        parent: Parent,
     }
 }
 

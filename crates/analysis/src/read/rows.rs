@@ -37,6 +37,8 @@ columns! {
         sequence: u64 => NarrowColumn,
         /// Number of the replay of a captured call; 0 if not replayed.
         replay: u32 => ConstantColumn<u32>,
+        /// The id of its kernel launch; 0 if unknown.
+        launch: u64 => DeltaColumn,
         /// The ranges of the program that its call was in: an index in [`crate::read::Tables::paths`], or [`NONE`].
         path: u32 => ConstantColumn<u32>,
     }

@@ -187,6 +187,7 @@ impl<'a> Reading<'a> {
                 parent: fields.parent.unwrap_or(0),
                 sequence: fields.sequence.unwrap_or(NO_SEQUENCE),
                 replay: fields.replay.and_then(|replay| u32::try_from(replay).ok()).unwrap_or(0),
+                launch: fields.launch.unwrap_or(0),
                 path: fields.ranges.map_or(NONE, |text| paths.number(text)),
             });
         })?;

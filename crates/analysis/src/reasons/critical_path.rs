@@ -13,15 +13,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::read::{NONE, Tables};
+use crate::read::{NONE, Operation, Tables};
 use crate::results::{CriticalPath, LinkKey, PathKind, PathPart};
 use crate::units::{capital, plural, real, time};
-use crate::{Analysis, Clock, Filter, Ids, Trace, WaitsFor, try_in_parallel};
+use crate::{Analysis, Clock, Filter, Trace, WaitsFor, try_in_parallel};
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
 use nccl_events::sort::Gather;
-use otf2::{Event, EventKind, LocationRef, RegionRef};
+use otf2::{EventKind, LocationRef, RegionRef};
 
 /// When an operation was called and launched; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub(crate) struct HostTimes {
 /// Keyed by the operation's row in `Tables::operations`.
 pub(crate) type HostTimesByOperation = BTreeMap<u32, HostTimes>;
 
-/// Calls, and enqueueings of operations, of one or more threads. Both maps are keyed by event id.
+/// Calls, launches, and enqueueings of operations, of one or more threads. Both maps are keyed by event id.
 #[derive(Default)]
 struct HostEvents {
-    /// Start of the call in ns, and the id of its parent, 0 without one. Calls in one group have the same parent.
-    calls: BTreeMap<u64, (u64, u64)>,
+    /// Start of the call or launch, in ns.
+    started: BTreeMap<u64, u64>,
     enqueued: BTreeMap<u64, Enqueueing>,
 }
 
@@ -46,10 +46,13 @@ struct Enqueueing {
     at_ns: u64,
     /// Start of the outermost NCCL call that was open on the thread; `None` if none was open.
     around_ns: Option<u64>,
-    /// Start and parent id of the most recent launch on the thread.
-    launch: Option<(u64, u64)>,
-    /// Whether a CUDA callback thread recorded it. Its time then says nothing about the launch.
-    is_by_callback: bool,
+}
+
+nccl_events::fields! {
+    /// The id of an event. Faster to read than [`crate::Fields`].
+    struct Id {
+        event: Event,
+    }
 }
 
 pub(crate) fn read_host_times(
@@ -57,16 +60,13 @@ pub(crate) fn read_host_times(
     tables: &Tables,
     rows: &BTreeSet<u32>,
 ) -> otf2::Result<HostTimesByOperation> {
-    // Skip replays: their call and launch are those of the graph's capture, not of the replay.
-    let rows = rows
-        .iter()
-        .map(|row| (*row, tables.operations.row(index(*row))))
-        .filter(|(_, operation)| operation.replay == 0);
-    let rows: Vec<_> =
-        rows.map(|(row, operation)| (row, operation.member, operation.event, operation.parent)).collect();
-    let calls: BTreeSet<u64> = rows.iter().map(|(.., call)| *call).filter(|event| *event != 0).collect();
-    let events: BTreeSet<u64> = rows.iter().map(|(_, _, event, _)| *event).filter(|event| *event != 0).collect();
-    let members: BTreeSet<u32> = rows.iter().map(|(_, member, ..)| *member).collect();
+    // Skip replays: their call is that of the graph's capture, not of the replay.
+    let rows = rows.iter().map(|row| (*row, tables.operations.row(index(*row))));
+    let rows: Vec<(u32, Operation)> = rows.filter(|(_, operation)| operation.replay == 0).collect();
+    let ids = |of: fn(&Operation) -> u64| rows.iter().map(move |(_, operation)| of(operation)).filter(|id| *id != 0);
+    let started: BTreeSet<u64> = ids(|operation| operation.parent).chain(ids(|operation| operation.launch)).collect();
+    let enqueued: BTreeSet<u64> = ids(|operation| operation.event).collect();
+    let members: BTreeSet<u32> = rows.iter().map(|(_, operation)| operation.member).collect();
     let process = |member: u32| trace.process(trace.group(tables.members.row(member).location));
     let processes: BTreeSet<_> = members.into_iter().map(process).gather();
     let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
@@ -76,23 +76,25 @@ pub(crate) fn read_host_times(
     let classes =
         trace.definitions.regions.keys().filter_map(|region| Some((*region, class(*region).filter(is_read)?)));
     let classes: BTreeMap<RegionRef, RegionClass> = classes.gather();
-    let read = try_in_parallel(threads, |thread| read_thread(trace, &classes, thread, &calls, &events));
+    let read = try_in_parallel(threads, |thread| read_thread(trace, &classes, thread, &started, &enqueued));
     let mut found = HostEvents::default();
     for thread_events in read? {
-        found.calls.extend(thread_events.calls);
+        found.started.extend(thread_events.started);
         found.enqueued.extend(thread_events.enqueued);
     }
-    Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).gather())
+    Ok(rows.iter().map(|(row, operation)| (*row, found.host(operation))).gather())
 }
 
+/// Reads the calls and launches whose ids are in `started`, and the enqueueings whose ids are in `enqueued`.
 fn read_thread(
     trace: &Trace,
     classes: &BTreeMap<RegionRef, RegionClass>,
     thread: LocationRef,
-    calls: &BTreeSet<u64>,
-    events: &BTreeSet<u64>,
+    started: &BTreeSet<u64>,
+    enqueued: &BTreeSet<u64>,
 ) -> otf2::Result<HostEvents> {
-    let (mut found, mut launch) = (HostEvents::default(), None);
+    let mut found = HostEvents::default();
+    // The time at which CUDA's callback thread reports an operation says nothing about the launch.
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
     let clock = Clock::from_trace(trace);
     // One element per open region: the start of an NCCL call, `None` for any other region.
@@ -106,20 +108,17 @@ fn read_thread(
         };
         let (class, start_ns) = (classes.get(&region), clock.ns(event.time));
         open.push(Some(start_ns).filter(|_| class == Some(&RegionClass::Api)));
-        let ids = |event: &Event| trace.read_fields::<Ids<'_>>(&event.attributes);
+        let id = |wanted: &BTreeSet<u64>| {
+            trace.read_fields::<Id<'_>>(&event.attributes).event.filter(|id| wanted.contains(id))
+        };
         match class {
-            Some(RegionClass::Launch) => launch = Some((start_ns, ids(event).parent.unwrap_or(0))),
-            Some(RegionClass::Api) => {
-                let Ids { event: id, parent } = ids(event);
-                if let Some(id) = id.filter(|id| calls.contains(id)) {
-                    found.calls.insert(id, (start_ns, parent.unwrap_or(0)));
-                }
+            Some(RegionClass::Api | RegionClass::Launch) => {
+                found.started.extend(id(started).map(|id| (id, start_ns)));
             }
-            Some(RegionClass::Enqueue) => {
-                if let Some(id) = ids(event).event.filter(|id| events.contains(id)) {
-                    let around_ns = open.iter().flatten().next().copied();
-                    found.enqueued.insert(id, Enqueueing { at_ns: start_ns, around_ns, launch, is_by_callback });
-                }
+            Some(RegionClass::Enqueue) if !is_by_callback => {
+                let around_ns = open.iter().flatten().next().copied();
+                let enqueueing = Enqueueing { at_ns: start_ns, around_ns };
+                found.enqueued.extend(id(enqueued).map(|id| (id, enqueueing)));
             }
             _ => {}
         }
@@ -129,18 +128,16 @@ fn read_thread(
 }
 
 impl HostEvents {
-    fn host(&self, event: u64, parent: u64) -> HostTimes {
-        let call = self.calls.get(&parent);
-        let enqueued = self.enqueued.get(&event).filter(|enqueueing| !enqueueing.is_by_callback);
-        let called_ns = call.map(|(start_ns, _)| *start_ns);
+    fn host(&self, operation: &Operation) -> HostTimes {
+        let started_ns = |event: u64| self.started.get(&event).copied();
+        let enqueued = self.enqueued.get(&operation.event);
         // Up to 2.27 NCCL reports no calls. If NVTX was recorded, NCCL's range of the call encloses the enqueueing.
-        let called_ns = called_ns.or(enqueued.map(|enqueueing| enqueueing.around_ns.unwrap_or(enqueueing.at_ns)));
-        // Without a launch of the same group, the time of enqueueing is used: NCCL enqueues right after the launch.
-        let launched_ns = enqueued.map(|enqueueing| match (enqueueing.launch, call) {
-            (Some((start_ns, group)), Some((_, call_group))) if group == *call_group => start_ns,
-            _ => enqueueing.at_ns,
-        });
-        HostTimes { called_ns, launched_ns }
+        let enqueued_in_ns = enqueued.map(|enqueueing| enqueueing.around_ns.unwrap_or(enqueueing.at_ns));
+        HostTimes {
+            called_ns: started_ns(operation.parent).or(enqueued_in_ns),
+            // NCCL enqueues right after the launch.
+            launched_ns: started_ns(operation.launch).or(enqueued.map(|enqueueing| enqueueing.at_ns)),
+        }
     }
 }
 

@@ -280,9 +280,7 @@ fn transfers(model: &Process<'_>, chosen: &mut [SampledOperation<'_>]) -> Vec<(u
 /// always certain: the first is never too late.
 fn find_launches(tables: &Tables, chosen: &mut [SampledOperation<'_>]) {
     let group = |launch: &Event<KernelLaunch>| (launch.parent, launch.context);
-    let own = |one: &SampledOperation<'_>| {
-        one.linked.launch.filter(|_| one.linked.launch_is_own).map(|launch| group(&tables[launch]))
-    };
+    let own = |one: &SampledOperation<'_>| one.linked.own_launch().map(|launch| group(&tables[launch]));
     let mut first: BTreeMap<(u64, ContextName), u64> = BTreeMap::new();
     for of in chosen.iter().filter_map(own) {
         first.insert(of, u64::MAX);

@@ -249,7 +249,7 @@ pub(crate) fn carried(definitions: &Definitions, event: &Event) -> String {
             // Ids differ from run to run.
             "event" => assert!(value != "0"),
             "parent" => {}
-            "queued_ns" | "start_moved_ns" => all.push(format!("{name}=…")),
+            "launch" | "queued_ns" | "start_moved_ns" => all.push(format!("{name}=…")),
             _ => all.push(format!("{name}={value}")),
         }
     }

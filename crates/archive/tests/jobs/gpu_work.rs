@@ -200,6 +200,7 @@ fn kernels_are_on_the_streams_of_their_gpus() {
         assert_eq!((region.as_str(), span), (DEMANGLED, ran));
         assert_eq!(operation["nccl.timing"], "cupti");
         assert_eq!(kernel["nccl.parent"], operation["nccl.event"]);
+        assert_eq!(kernel["nccl.external_correlation"], operation["nccl.launch"]);
         for id in ["nccl.event", "nccl.external_correlation"] {
             assert_eq!(kernel["nccl.external_correlation"], launch[id]);
         }

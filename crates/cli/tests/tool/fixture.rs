@@ -17,6 +17,8 @@ pub(crate) enum Step {
     EnterChannel(u64, u64),
     /// Enters an operation that is timed by its kernels.
     EnterByKernels(u64, RegionRef),
+    /// Enters an operation that names the launch that began at the second time.
+    EnterLaunched(u64, RegionRef, u64),
     /// Enters a kernel with this external id, of the operation that began in this region at the second time.
     EnterKernel(u64, RegionRef, u64, u64),
     /// Enters a launch with this external id.
@@ -163,9 +165,10 @@ impl Fixture {
         for step in self.ranks.iter().flatten().chain(&self.channel) {
             match step {
                 Step::Enter(_, SEND | RECEIVE, _) => counts[1] += 1,
-                Step::Enter(_, ALL_REDUCE | BROADCAST, _) | Step::EnterUnfinished(..) | Step::EnterByKernels(..) => {
-                    counts[0] += 1
-                }
+                Step::Enter(_, ALL_REDUCE | BROADCAST, _)
+                | Step::EnterUnfinished(..)
+                | Step::EnterByKernels(..)
+                | Step::EnterLaunched(..) => counts[0] += 1,
                 Step::EnterChannel(..) => counts[2] += 1,
                 Step::EnterLaunch(..) => counts[3] += 1,
                 _ => {}

@@ -278,7 +278,7 @@ impl<'a> Job<'a> {
     }
 }
 
-fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {
+fn find<T: Copy>(rows: &[(u64, T)], id: u64) -> Option<T> {
     rows.get(rows.partition_point(|(known, _)| *known < id)).filter(|(known, _)| *known == id).map(|(_, row)| *row)
 }
 
@@ -291,7 +291,7 @@ pub(super) struct Kernel {
     pub(super) operations: u32,
     pub(super) start_ns: u64,
     pub(super) stop_ns: u64,
-    /// The id of the launch; if none was recorded, that of the operation, whose enqueueing stands for the launch.
+    /// The id of the launch; if that is unknown, of the operation, whose enqueueing stands for the launch.
     pub(super) launch: u64,
     pub(super) launched_ns: Option<u64>,
     pub(super) is_measured: bool,
@@ -304,17 +304,9 @@ pub(super) struct Kernels {
     by_launch: Vec<(u64, u32)>,
 }
 
-#[derive(Clone, Copy)]
-struct Enqueueing {
-    operation: u64,
-    /// The preceding launch on its thread, which belongs to its launch plan; 0 if there is none.
-    launch: u64,
-    launched_ns: u64,
-}
-
 impl Kernels {
     pub(super) fn new(source: &Source<'_>, tables: &Tables) -> Result<Self> {
-        let enqueued = enqueued(source)?;
+        let starts = launch_starts(source)?;
         let operations = &tables.operations;
         let mut rows: Vec<(u32, _)> =
             (0..).zip(operations.rows()).filter(|(_, operation)| !operation.is_unfinished).collect();
@@ -327,10 +319,9 @@ impl Kernels {
         let mut last: [Option<usize>; 2] = [None; 2];
         for (row, operation) in rows {
             let is_enqueueing = operation.timing == Some(Timing::Enqueue);
-            let host = enqueued.binary_search_by_key(&operation.event, |enqueueing| enqueueing.operation);
-            let host = host.ok().and_then(|at| enqueued.get(at));
-            let launch = host
-                .map_or(0, |enqueueing| if enqueueing.launch == 0 { enqueueing.operation } else { enqueueing.launch });
+            let events = [operation.launch, operation.event];
+            let launched = events.into_iter().find_map(|event| Some((event, find(&starts, event)?)));
+            let (launch, launched_ns) = launched.map_or((0, None), |(event, start_ns)| (event, Some(start_ns)));
             let joined = last[usize::from(is_enqueueing)].filter(|at| {
                 let kernel = &found.all[*at];
                 let is_same = if is_enqueueing { kernel.launch == launch } else { operation.start_ns < kernel.stop_ns };
@@ -345,7 +336,7 @@ impl Kernels {
                 kernel.is_measured |= is_measured;
                 // A collective made of messages is enqueued as these messages.
                 if kernel.launch == 0 {
-                    (kernel.launch, kernel.launched_ns) = (launch, host.map(|enqueueing| enqueueing.launched_ns));
+                    (kernel.launch, kernel.launched_ns) = (launch, launched_ns);
                 }
             } else {
                 last[usize::from(is_enqueueing)] = Some(at);
@@ -356,7 +347,7 @@ impl Kernels {
                     start_ns: operation.start_ns,
                     stop_ns: operation.stop_ns,
                     launch,
-                    launched_ns: host.map(|enqueueing| enqueueing.launched_ns),
+                    launched_ns,
                     is_measured,
                 });
             }
@@ -376,8 +367,7 @@ impl Kernels {
 
     /// The number of the kernel launched by a launch, or by the enqueueing that stands for it.
     pub(super) fn kernel_of_launch(&self, event: u64) -> Option<u32> {
-        let at = self.by_launch.binary_search_by_key(&event, |(launch, _)| *launch).ok()?;
-        self.by_launch.get(at).map(|(_, number)| *number)
+        find(&self.by_launch, event)
     }
 
     pub(super) fn get(&self, number: u32) -> &Kernel {
@@ -390,30 +380,27 @@ impl Kernels {
     }
 }
 
-fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueueing>> {
+/// Event ids and starts of the launches and of the enqueueings of operations, ascending.
+fn launch_starts(source: &Source<'_>) -> Result<Vec<(u64, u64)>> {
     let trace = source.trace;
     let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     let found = source.each_location(&threads, |location| {
         let mut found = Vec::new();
-        let mut launch = None;
         trace.slices(location, |slice| {
-            let fields = trace.fields_of(&slice.attributes);
-            let is_operation = matches!(slice.role, Some(Role::Call(Kind::Coll | Kind::P2p | Kind::CeColl)));
-            match (trace.region(slice.region).map(|region| region.class), fields.event) {
-                (Some(RegionClass::Launch), Some(event)) => launch = Some((event, slice.start_ns)),
-                (Some(RegionClass::Enqueue), Some(operation)) if is_operation => {
-                    let (launch, launched_ns) = launch.unwrap_or((0, slice.start_ns));
-                    found.push(Enqueueing { operation, launch, launched_ns });
+            let is_wanted = match trace.region(slice.region).map(|region| region.class) {
+                Some(RegionClass::Launch) => true,
+                Some(RegionClass::Enqueue) => {
+                    matches!(slice.role, Some(Role::Call(Kind::Coll | Kind::P2p | Kind::CeColl)))
                 }
-                // The group's launches are over.
-                (Some(RegionClass::Api), _) => launch = None,
-                _ => {}
-            }
+                _ => false,
+            };
+            let event = trace.fields_of(&slice.attributes).event.filter(|_| is_wanted);
+            found.extend(event.map(|event| (event, slice.start_ns)));
             ControlFlow::Continue(())
         })?;
         Ok(found)
     })?;
     let mut found = found.concat();
-    found.sort_unstable_by_key(|enqueueing| enqueueing.operation);
+    found.sort_unstable();
     Ok(found)
 }

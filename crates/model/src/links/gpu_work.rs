@@ -141,7 +141,7 @@ impl LaunchedOperations {
         for (at, linked) in operations.all.iter().enumerate() {
             let launch = match linked.operation {
                 OperationRow::CeColl(row) => Some(EventRow::CeColl(row)),
-                _ => linked.launch.map(EventRow::KernelLaunch).filter(|_| linked.launch_is_own),
+                _ => linked.own_launch().map(EventRow::KernelLaunch),
             };
             if let Some(launch) = launch {
                 launched.by_launch.entry(launch).or_default().push(index_u32(at));

@@ -184,8 +184,7 @@ fn measured(
             is_shared: ran.is_shared,
         };
     }
-    let launch = linked.launch.filter(|_| linked.launch_is_own);
-    let launched = launch.map_or(operation.start, |launch| {
+    let launched = linked.own_launch().map_or(operation.start, |launch| {
         let launch = &tables[launch];
         launch.stop().unwrap_or(launch.start)
     });

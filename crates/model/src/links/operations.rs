@@ -62,6 +62,11 @@ impl LinkedOperation {
             bytes_received: 0,
         }
     }
+
+    /// The launch that ran the operation's kernel, not one that put the kernel into a graph.
+    pub fn own_launch(&self) -> Option<Row<KernelLaunch>> {
+        self.launch.filter(|_| self.launch_is_own)
+    }
 }
 
 /// One operation for each operation, in the order of the journal.

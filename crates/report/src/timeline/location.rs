@@ -24,9 +24,10 @@ pub(crate) const PARTS: usize = 1024;
 const AT_ONCE: usize = 4096;
 
 /// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.
-const OWN: [AttributeId; 9] = [
+const OWN: [AttributeId; 10] = [
     AttributeId::Event,
     AttributeId::Parent,
+    AttributeId::Launch,
     AttributeId::Sequence,
     AttributeId::AlgorithmBandwidth,
     AttributeId::BusBandwidth,

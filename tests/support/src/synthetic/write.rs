@@ -11,7 +11,7 @@ use otf2::{
 
 use super::job::{Job, Operation};
 
-const ATTRIBUTES: [(&str, AttributeType); 10] = [
+const ATTRIBUTES: [(&str, AttributeType); 11] = [
     ("nccl.event", AttributeType::U64),
     ("nccl.parent", AttributeType::U64),
     ("nccl.bytes", AttributeType::U64),
@@ -22,6 +22,7 @@ const ATTRIBUTES: [(&str, AttributeType); 10] = [
     ("nccl.peer", AttributeType::I32),
     ("nccl.channel", AttributeType::U32),
     ("nccl.root", AttributeType::I32),
+    ("nccl.launch", AttributeType::U64),
 ];
 const REGIONS: [(&str, &str); 18] = [
     ("ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"),
@@ -93,6 +94,14 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
             call_events(&mut writer, rank, job, operations).expect("events");
             events.push((location, writer.close().expect("closed")));
         }
+        if job.calls.is_some() && job.is_by_callback {
+            let location = LocationRef::new(u64::from(CALLBACKS) << 32 | rank as u64);
+            let mut writer = archive.event_writer(location).expect("an event file");
+            for (number, operation) in operations.iter().enumerate() {
+                enqueueing(&mut writer, rank, job, (number, operation)).expect("events");
+            }
+            events.push((location, writer.close().expect("closed")));
+        }
         for channel in 0..job.channels {
             for is_step in [false, true] {
                 let location = network(rank, channel, is_step);
@@ -118,6 +127,7 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
 const STREAMS: u32 = 1000;
 const THREADS: u32 = 1500;
 const CALLERS: u32 = 1600;
+const CALLBACKS: u32 = 1700;
 /// First location number for communicators other than the first.
 const MEMBERS: u32 = 2000;
 
@@ -152,24 +162,39 @@ fn range_events(writer: &mut EventWriter<'_>, operations: &[Operation], backward
 fn call_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operations: &[Operation]) -> otf2::Result<()> {
     for (number, operation) in operations.iter().enumerate() {
         let (called_ns, launched_ns) = job.called_and_launched(rank, operation);
-        let [this, group, call] = [0, GROUP_EVENT, CALL_EVENT].map(|kind| event(rank, number, kind));
+        let [group, call, launch] = [GROUP_EVENT, CALL_EVENT, LAUNCH_EVENT].map(|kind| event(rank, number, kind));
         writer.enter(called_ns, region("ncclGroup"), &attributes(&[(0, group)]))?;
         for (region, from_ns, ns, ids) in [
             (CALL, called_ns, 1_000, attributes(&[(0, call), (1, group)])),
-            (region("ncclKernelLaunch"), launched_ns, 2_000, attributes(&[(1, group)])),
-            (region("ncclAllReduce enqueue"), launched_ns + 3_000, 1_000, attributes(&[(0, this), (1, call)])),
+            (region("ncclKernelLaunch"), launched_ns, 2_000, attributes(&[(0, launch), (1, group)])),
         ] {
             writer.enter(from_ns, region, &ids)?;
             writer.leave(from_ns + ns, region, Attributes::NONE)?;
+        }
+        if !job.is_by_callback {
+            enqueueing(writer, rank, job, (number, operation))?;
         }
         writer.leave(launched_ns + 5_000, region("ncclGroup"), Attributes::NONE)?;
     }
     Ok(())
 }
 
+fn enqueueing(
+    writer: &mut EventWriter<'_>,
+    rank: usize,
+    job: &Job,
+    (number, operation): (usize, &Operation),
+) -> otf2::Result<()> {
+    let (_, launched_ns) = job.called_and_launched(rank, operation);
+    let ids = attributes(&[(0, event(rank, number, 0)), (1, event(rank, number, CALL_EVENT))]);
+    writer.enter(launched_ns + 3_000, region("ncclAllReduce enqueue"), &ids)?;
+    writer.leave(launched_ns + 4_000, region("ncclAllReduce enqueue"), Attributes::NONE)
+}
+
 /// Kinds of events beyond those of steps.
 const GROUP_EVENT: u64 = 60_001;
 const CALL_EVENT: u64 = 60_002;
+const LAUNCH_EVENT: u64 = 60_003;
 
 fn event(rank: usize, number: usize, kind: u64) -> AttributeValue {
     AttributeValue::U64((rank as u64 + 1) << 48 | (number as u64) << 16 | kind)
@@ -207,6 +232,7 @@ fn operation_events(
         }
         if job.calls.is_some() {
             enter.add(AttributeRef::new(1), event(rank, number, CALL_EVENT))?;
+            enter.add(AttributeRef::new(10), event(rank, number, LAUNCH_EVENT))?;
         }
         if let Some(partner) = operation.partner {
             let attribute = if is_message(operation) { 7 } else { 9 };
@@ -342,6 +368,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
             0 => "communicator",
             other if other >= MEMBERS.into() => "communicator",
             thread if [THREADS, CALLERS].map(u64::from).contains(&thread) => "api-thread",
+            thread if thread == u64::from(CALLBACKS) => "callback-thread",
             stream if stream >= STREAMS.into() => "stream",
             odd if odd % 2 == 1 => "connection",
             _ => "slot",

@@ -50,9 +50,8 @@ pub(super) fn shown(archive: &Archive) -> BTreeMap<String, Vec<String>> {
 /// Attributes without what other tests hold to.
 fn brief(attributes: &str) -> String {
     let is_known = |word: &&str| {
-        let others =
-            ["group_depth", "count", "datatype", "stream", "algo", "proto", "channels", "warps", "seq", "timing"];
-        !others.iter().any(|other| word.starts_with(&format!("{other}=")))
+        let mut others = "group_depth launch count datatype stream algo proto channels warps seq timing".split(' ');
+        !others.any(|other| word.starts_with(&format!("{other}=")))
     };
     // Attributes are in alphabetical order and may have spaces in their values.
     attributes.split(' ').filter(is_known).collect::<Vec<_>>().join(" ")

@@ -6,7 +6,7 @@ use otf2::records::ClockProperties;
 use otf2::{ArchiveWriter, AttributeType, MetricValue, RegionRef};
 
 use super::{Case, damaged, patch, patch_definitions, set, spoiled, timed_by_kernel};
-use crate::tool::fixture::{ALL_REDUCE, BROADCAST, CALL, CALL_BY_RANGE, Fixture, RANGE, Step};
+use crate::tool::fixture::{ALL_REDUCE, BROADCAST, CALL, CALL_BY_RANGE, Fixture, LAUNCH, RANGE, Step};
 
 /// One archive for each rule.
 pub(super) const CASES: &[Case] = &[
@@ -98,6 +98,13 @@ pub(super) const CASES: &[Case] = &[
     // Local definitions of a location that is not defined.
     damaged("S22", |trace| {
         fs::copy(trace.join("traces/0.def"), trace.join("traces/77.def")).expect("copied");
+    }),
+    // Of two launches that are named, one is not there.
+    spoiled("S23", |fixture| {
+        let is_broadcast = |step: &Step| matches!(step, Step::Enter(300, ..));
+        set(fixture, 0, is_broadcast, Step::EnterLaunched(300, BROADCAST, 454));
+        set(fixture, 1, is_broadcast, Step::EnterLaunched(300, BROADCAST, 455));
+        fixture.ranks[1].extend([Step::EnterLaunch(455, 77), Step::Leave(455, LAUNCH)]);
     }),
 ];
 
