@@ -68,6 +68,8 @@ struct Event {
     stop: Option<u64>,
     states: Vec<(u64, u32, StateArgs)>,
     body: Body<Symbol>,
+    /// Whether its parent is an operation of another process (PXN).
+    is_for_another: bool,
 }
 
 /// What the records of a job have.
@@ -111,7 +113,17 @@ impl Job {
     fn add(&mut self, slot: u16, parent: Option<usize>, body: Body<Symbol>) -> usize {
         let start = self.pass(5 * US);
         let (states, context) = (Vec::new(), 0);
-        self.events.push(Event { slot, context, parent, plan: None, start, stop: None, states, body });
+        self.events.push(Event {
+            slot,
+            context,
+            parent,
+            plan: None,
+            start,
+            stop: None,
+            states,
+            body,
+            is_for_another: false,
+        });
         self.events.len() - 1
     }
 
@@ -185,8 +197,7 @@ impl Job {
                     let stop = StateArgs::GpuTime { gpu_ns: gpu(end) };
                     let states = vec![(stopped, state::KERNEL_CH_STOP, stop)];
                     let (parent, stop) = (Some(operation), Some(stopped + US));
-                    let event = Event { slot: PROXY, context, parent, plan: None, start: reported, stop, states, body };
-                    self.events.push(event);
+                    self.proxy_event(context, parent, (reported, stop), states, body);
                 }
             }
         }
@@ -203,8 +214,7 @@ impl Job {
             let (start, stop) = (begin.saturating_sub(5 * US), Some(end + self.random.between(US, 80 * US)));
             let states = vec![(begin, state::PROXY_OP_IN_PROGRESS, StateArgs::None)];
             let (parent, body) = (Some(operation), Body::ProxyOp(op));
-            let transfer = Event { slot: PROXY, context, parent, plan: None, start, stop, states, body };
-            self.events.push(transfer);
+            self.proxy_event(context, parent, (start, stop), states, body);
             let parent = Some(self.events.len() - 1);
             for step in [0, 8] {
                 let start = begin + u64::from(step > 0) * (end - begin) / 2;
@@ -212,7 +222,7 @@ impl Job {
                 let sent = StateArgs::ProxyStep { bytes: 512 };
                 let states = vec![(start + 1, state::PROXY_STEP_SEND_WAIT, sent)];
                 let body = Body::ProxyStep(ProxyStep { step });
-                self.events.push(Event { slot: PROXY, context, parent, plan: None, start, stop, states, body });
+                self.proxy_event(context, parent, (start, stop), states, body);
             }
         }
         if self.random.once_in(5) {
@@ -220,9 +230,36 @@ impl Job {
             let pid = i32::try_from(PID).expect("it fits");
             let op = ProxyOp { pid, channel: 9, peer: 1, steps: 2, chunk_bytes: 512, is_send: true };
             let (parent, body) = (Some(operation), Body::ProxyOp(op));
-            let (start, stop, states) = (begin, None, Vec::new());
-            self.events.push(Event { slot: PROXY, context, parent, plan: None, start, stop, states, body });
+            self.proxy_event(context, parent, (begin, None), Vec::new(), body);
         }
+        if self.random.once_in(5) {
+            self.transfer_for_another(context, begin);
+        }
+    }
+
+    /// What this process transfers for another one on its host (PXN).
+    fn transfer_for_another(&mut self, context: u64, begin: u64) {
+        let pid = i32::try_from(PID).expect("it fits") + 1;
+        let op = ProxyOp { pid, channel: 0, peer: 1, steps: 1, chunk_bytes: 512, is_send: true };
+        let stop = begin + self.random.between(US, 40 * MS);
+        self.proxy_event(context, None, (begin, Some(stop)), Vec::new(), Body::ProxyOp(op));
+        let transfer = self.events.len() - 1;
+        self.events[transfer].is_for_another = true;
+        let sent = vec![(begin + 2, state::PROXY_STEP_SEND_WAIT, StateArgs::ProxyStep { bytes: 512 })];
+        let step = Body::ProxyStep(ProxyStep { step: 0 });
+        self.proxy_event(context, Some(transfer), (begin + 1, Some(stop - 1)), sent, step);
+    }
+
+    fn proxy_event(
+        &mut self,
+        context: u64,
+        parent: Option<usize>,
+        (start, stop): (u64, Option<u64>),
+        states: Vec<(u64, u32, StateArgs)>,
+        body: Body<Symbol>,
+    ) {
+        let is_for_another = false;
+        self.events.push(Event { slot: PROXY, context, parent, plan: None, start, stop, states, body, is_for_another });
     }
 
     /// A user's group, or a lone call: some kernels of some collectives, reported by the caller or by CUDA's thread.
@@ -393,7 +430,10 @@ impl Job {
                 Body::P2p(p2p) => Body::P2p(P2p { parent_group: plan, ..p2p }),
                 body => body,
             };
-            let parent = event.parent.map_or(0, |parent| ids[parent]);
+            let parent = match event.parent {
+                _ if event.is_for_another => EventId::new(ProcessTag::new(8), 0, 1 + at as u64, Kind::Coll).get(),
+                parent => parent.map_or(0, |parent| ids[parent]),
+            };
             let start = Start { context: ContextId::new(TAG, event.context + 1).get(), parent, rank: 0, body };
             let (slot, id) = (event.slot, ids[at]);
             let records = &mut slots[usize::from(slot)];
@@ -532,7 +572,16 @@ fn with_stamps() -> impl Strategy<Value = Features> {
     features().prop_map(|with| Features { has_stamps: true, has_channels: true, has_api: true, ..with })
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    let few = std::env::var_os("PROPTEST_CASES").is_none().then_some(64);
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    ProptestConfig { cases: few.unwrap_or(config.cases), ..config }
+}
+
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn what_is_settled_equals_the_whole(seed: u64, reading: u64, with in features()) {
         let job = Job::new(seed, with).play();
@@ -584,4 +633,51 @@ proptest! {
             prop_assert!(ids.contains(id), "{:#x} {:?}: {:?}", id, seen, records.collect::<Vec<_>>());
         }
     }
+}
+
+/// A rank is stuck in many operations of one communicator; those of the other go on, and do not wait.
+#[test]
+fn operations_that_never_end_hold_up_nothing_of_another_communicator() {
+    const STUCK: usize = 1 << 16;
+    let with = Features {
+        has_api: true,
+        has_stamps: false,
+        has_launch_times: false,
+        has_graphs: false,
+        has_network: true,
+        has_channels: false,
+        loses_steps: false,
+    };
+    let mut job = Job::new(7, with);
+    for _ in 0..STUCK {
+        let group = job.group(CALLER, 0);
+        let call = job.call(CALLER, group, false);
+        let operation = job.coll(None, Some(call), CALLER);
+        [operation, group].into_iter().for_each(|event| job.stop(event));
+        let op = ProxyOp { pid: 0, channel: 0, peer: 1, steps: 2, chunk_bytes: 512, is_send: true };
+        let states = vec![(job.now, state::PROXY_OP_IN_PROGRESS, StateArgs::None)];
+        job.proxy_event(0, Some(operation), (job.now, None), states, Body::ProxyOp(op));
+    }
+    let mut ended = 0;
+    for _ in 0..200 {
+        let group = job.group(OTHER, 0);
+        let call = job.call(OTHER, group, false);
+        let operation = job.coll(None, Some(call), OTHER);
+        [operation, group].into_iter().for_each(|event| job.stop(event));
+        [group, call, operation].into_iter().for_each(|event| job.events[event].context = 1);
+        let launched = job.now;
+        job.run(1, launched, &[operation], None);
+        job.pass(50 * MS);
+        ended += 1;
+    }
+    let last = job.now;
+    let recorded = job.record();
+    let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
+    let mut process = RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS);
+    let mut clock = RunningClock::new(TickSource::Monotonic, None);
+    let mut seen = Interpreted::default();
+    recorded.slots.iter().flatten().for_each(|record| process.record(record.clone()));
+    let until = last + 20 * SETTLE_NS;
+    process.settle(until, &mut clock, &recorded.symbols, |process, _| seen.add(process));
+    assert_eq!((seen.operations.len(), process.open_operations().count(), process.late()), (ended, STUCK, 0));
 }
