@@ -165,10 +165,8 @@ impl Rank {
                 func: Name::from_cstr(c"AllReduce"),
                 count: 1000,
                 datatype: Name::from_cstr(c"ncclFloat32"),
-                root: 0,
                 stream: 0x5000,
-                graph_captured: false,
-                user_tag: 0,
+                ..event::CollApi::default()
             }),
         ));
         self.main.stop(call.get());
@@ -184,17 +182,12 @@ impl Rank {
                 send_buffer: 1,
                 recv_buffer: 2,
                 count: 1000,
-                root: 0,
                 datatype: Name::from_cstr(c"ncclFloat32"),
                 channels: 1,
                 warps: 8,
                 algorithm: Name::from_cstr(c"RING"),
                 protocol: Name::from_cstr(c"SIMPLE"),
-                parent_group: 0,
-                comm_hash: 0,
-                kernel_variant: Name::NONE,
-                is_symmetric: false,
-                user_tag: 0,
+                ..event::Coll::default()
             }),
         ));
         self.main.stop(coll.get());

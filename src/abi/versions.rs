@@ -70,9 +70,7 @@ macro_rules! coll {
             protocol: $crate::abi::versions::name!($raw.proto),
             parent_group: $crate::abi::versions::number($group),
             comm_hash: $hash,
-            kernel_variant: nccl_events::Name::NONE,
-            is_symmetric: false,
-            user_tag: 0,
+            ..nccl_events::event::Coll::default()
         }
     };
 }
@@ -89,7 +87,7 @@ macro_rules! p2p {
             channels: $channels,
             parent_group: $crate::abi::versions::number($group),
             comm_hash: $hash,
-            user_tag: 0,
+            ..nccl_events::event::P2p::default()
         }
     };
 }
@@ -236,9 +234,7 @@ impl Descriptor for ncclProfilerEventDescr_v1_t {
                     protocol: pick(&PROTOCOLS, raw.proto),
                     parent_group: number(descriptor.parentObj),
                     comm_hash: raw.commHash,
-                    kernel_variant: Name::NONE,
-                    is_symmetric: false,
-                    user_tag: 0,
+                    ..event::Coll::default()
                 }
             },
             p2p: {
@@ -249,10 +245,9 @@ impl Descriptor for ncclProfilerEventDescr_v1_t {
                     datatype: pick(&DATATYPES, raw.datatype),
                     count: raw.count as u64,
                     peer: raw.peer,
-                    channels: 0,
                     parent_group: number(descriptor.parentObj),
                     comm_hash: raw.commHash,
-                    user_tag: 0,
+                    ..event::P2p::default()
                 }
             },
         );
@@ -342,7 +337,7 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
                     root: raw.root,
                     stream: number(raw.stream),
                     graph_captured: raw.graphCaptured != 0,
-                    user_tag: 0,
+                    ..event::CollApi::default()
                 })
             },
             Kind::P2pApi => {
@@ -353,7 +348,7 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
                     datatype: name!(raw.datatype),
                     stream: number(raw.stream),
                     graph_captured: raw.graphCaptured != 0,
-                    user_tag: 0,
+                    ..event::P2pApi::default()
                 })
             },
             Kind::KernelLaunch => {
@@ -439,7 +434,7 @@ impl Descriptor for ncclProfilerEventDescr_v6_t {
                     batches: raw.numBatches,
                     ce_sequence: raw.ceSeqNum,
                     stream: number(raw.stream),
-                    user_tag: 0,
+                    ..event::CeColl::default()
                 })
             }
             Kind::CeSync => {

@@ -3,16 +3,17 @@
 use std::process::Command;
 
 use whole_plugin::built::plugin;
+use whole_plugin::kinds::NEWEST;
 use whole_plugin::scratch::Scratch;
 
 use super::{compiler, root, text};
 
 #[test]
-fn the_seven_tables_and_the_entries_for_score_p_and_tensorflows_library_are_exported_and_nothing_else() {
+fn the_tables_and_the_entries_for_score_p_and_tensorflows_library_are_exported_and_nothing_else() {
     let listed = text(Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(plugin()));
     let mut exported: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     exported.sort_unstable();
-    let tables = (1..=7).map(|version| format!("ncclProfiler_v{version}"));
+    let tables = (1..=NEWEST).map(|version| format!("ncclProfiler_v{version}"));
     let entries = [
         "InitializeInjectionNvtx2",
         "InitializeInjectionNvtxExtension",
@@ -41,7 +42,7 @@ fn the_tables_are_read_only_after_loading_and_128_bytes() {
         .filter(|line| line.contains("ncclProfiler_v"))
         .map(|line| line.split_whitespace().collect())
         .collect();
-    assert_eq!(tables.len(), 7);
+    assert_eq!(tables.len(), NEWEST as usize);
     for table in tables {
         // Num: Value Size Type Bind Vis Ndx Name
         assert_eq!((table[2], table[6]), ("128", relro.as_str()), "{table:?}");

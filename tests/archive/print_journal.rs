@@ -5,13 +5,13 @@ use std::path::Path;
 
 use crate::readers::{EVERYTHING, everything};
 use serde_json::Value;
-use whole_plugin::kinds::{KINDS, kinds_of_table};
+use whole_plugin::kinds::{KINDS, NEWEST, kinds_of_table};
 use whole_plugin::machine::{four_gpu_stream, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 /// A release for each table, from version 1; the last has every kind.
-const RELEASES: [&str; 7] = ["22304", "22501", "22607", "22707", "22809", "22907", "23103"];
+const RELEASES: [&str; NEWEST as usize] = ["22304", "22501", "22607", "22707", "22809", "22907", "23103"];
 
 /// The stream of the one process in a job's directory.
 fn print(scratch: &Scratch, out: &Path) -> String {
@@ -19,10 +19,10 @@ fn print(scratch: &Scratch, out: &Path) -> String {
 }
 
 /// Replays a stream through a table, and prints the recording.
-fn replay_and_print(scratch: &Scratch, stream: &Path, table: usize, out: &str) -> String {
+fn replay_and_print(scratch: &Scratch, stream: &Path, table: u32, out: &str) -> String {
     let out = scratch.path().join(out);
     let mut command = scratch.replay(&[stream.to_owned()]);
-    command.args(["--all-events", "--nccl", RELEASES[table - 1], "--table", &table.to_string()]);
+    command.args(["--all-events", "--nccl", RELEASES[table as usize - 1], "--table", &table.to_string()]);
     command.env("NCCL_OTF2_DIR", &out);
     command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _replayed = run(&mut command).with_code(0);
@@ -82,7 +82,7 @@ impl Normaliser {
 fn comes_round(scratch: &Scratch, first: &str) {
     let stream = scratch.path().join("first.jsonl");
     std::fs::write(&stream, first).expect("write the stream");
-    let second = replay_and_print(scratch, &stream, 7, "second");
+    let second = replay_and_print(scratch, &stream, NEWEST, "second");
     let (first, second) = (Normaliser::stream(first), Normaliser::stream(&second));
     for (number, (one, other)) in first.iter().zip(&second).enumerate() {
         assert_eq!(one, other, "line {}", number + 1);
@@ -162,8 +162,8 @@ fn each_table_passes_on_all_that_it_has() {
     let first = print(&scratch, &scratch.out().join("parts"));
     let stream = scratch.path().join("first.jsonl");
     std::fs::write(&stream, &first).expect("write the stream");
-    for table in 1..=7 {
-        let printed = replay_and_print(&scratch, &stream, table as usize, &format!("table{table}"));
+    for table in 1..=NEWEST {
+        let printed = replay_and_print(&scratch, &stream, table, &format!("table{table}"));
         assert_eq!(details(&printed, table), details(&first, table), "table {table}");
     }
 }
@@ -172,9 +172,9 @@ fn each_table_passes_on_all_that_it_has() {
 fn recorded_streams_come_round() {
     for recorded in two_process_streams().into_iter().chain(four_gpu_stream()) {
         let scratch = Scratch::new();
-        let first = replay_and_print(&scratch, &recorded, 7, "first");
+        let first = replay_and_print(&scratch, &recorded, NEWEST, "first");
         let passed = std::fs::read_to_string(&recorded).expect("read the recording");
-        assert_eq!(details(&passed, 7), details(&first, 7), "{}", recorded.display());
+        assert_eq!(details(&passed, NEWEST), details(&first, NEWEST), "{}", recorded.display());
         comes_round(&scratch, &first);
     }
 }

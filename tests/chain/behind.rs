@@ -1,6 +1,7 @@
 //! A plugin behind this one is called with the same as alone, handle by handle.
 
 use whole_plugin::built;
+use whole_plugin::kinds::NEWEST;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -10,14 +11,14 @@ use crate::rig::{Play, alone, behind, chained, copy, everything, finish, log, on
 const EVERYTHING: &str = "7fffffff";
 
 /// What to play through a table: up to v4 a recorded stream, which has the kinds of these tables.
-fn plays(table: u8, script: &str) -> Vec<Play<'_>> {
+fn plays(table: u32, script: &str) -> Vec<Play<'_>> {
     if table <= 4 { vec![Play::Stream] } else { vec![Play::Stream, Play::Script(script)] }
 }
 
 #[test]
 fn through_every_table_a_plugin_is_called_as_alone() {
     let script = everything();
-    for table in 1..=7 {
+    for table in 1..=NEWEST {
         for what in plays(table, &script) {
             // What this plugin records is another matter: of `light` it refuses most.
             for events in ["full", "light"] {
@@ -45,7 +46,7 @@ fn what_is_recorded_does_not_depend_on_the_plugins_behind() {
         let counts = |chain: bool| {
             let scratch = Scratch::new();
             let file = if chain { copy(&scratch, "one").display().to_string() } else { String::new() };
-            let mut command = chained(&scratch, Play::Script(&script), 7, &file);
+            let mut command = chained(&scratch, Play::Script(&script), NEWEST, &file);
             finish(&scratch, command.env("NCCL_OTF2_EVENTS", events));
             let mut properties = scratch.sound_archive().properties();
             properties.retain(|name, _| name.ends_with("::SEEN") || name.ends_with("::STOPS"));
@@ -64,7 +65,7 @@ fn what_is_recorded_does_not_depend_on_the_plugins_behind() {
 #[test]
 fn each_of_two_plugins_gets_what_it_asks_for() {
     let script = everything();
-    for (table, one, two) in [(7, "0x8", "0x801"), (5, "0x10", "0x2"), (4, "0x40", "0x24"), (2, "0x3f", "0x8")] {
+    for (table, one, two) in [(NEWEST, "0x8", "0x801"), (5, "0x10", "0x2"), (4, "0x40", "0x24"), (2, "0x3f", "0x8")] {
         for what in plays(table, &script).into_iter().take(1) {
             let scratch = Scratch::new();
             let chain = format!("{},{}", copy(&scratch, "one").display(), copy(&scratch, "two").display());
@@ -102,7 +103,7 @@ fn null_handles_stay_null() {
 
 #[test]
 fn an_older_plugin_is_called_by_its_own_table() {
-    for (called, version) in [(7, 6), (7, 5), (7, 4), (6, 5), (5, 4)] {
+    for (called, version) in [(NEWEST, 6), (NEWEST, 5), (NEWEST, 4), (6, 5), (5, 4)] {
         let scratch = Scratch::new();
         let file = only(&scratch, version);
         let mut command = chained(&scratch, Play::Stream, called, file.to_str().expect("a path"));
@@ -118,10 +119,10 @@ fn plugins_work_where_nothing_is_recorded() {
     let script = everything();
     let scratch = Scratch::new();
     let file = copy(&scratch, "one");
-    let mut command = chained(&scratch, Play::Script(&script), 7, file.to_str().expect("a path"));
+    let mut command = chained(&scratch, Play::Script(&script), NEWEST, file.to_str().expect("a path"));
     command.env("ECHO_OUT", scratch.path().join("log")).env("NCCL_OTF2_MODE", "off");
     let _ended = run(&mut command).with_code(0);
-    same(&log(&scratch, "log"), &alone(Play::Script(&script), 7, &[]), "off");
+    same(&log(&scratch, "log"), &alone(Play::Script(&script), NEWEST, &[]), "off");
     assert!(!scratch.out().exists());
 }
 
@@ -147,7 +148,7 @@ fn a_plugin_changes_its_mask_while_the_job_runs() {
         let scratch = Scratch::new();
         let file = copy(&scratch, "one");
         let script = all.replace("WIDER", wider);
-        let mut command = chained(&scratch, Play::Script(&script), 7, file.to_str().expect("a path"));
+        let mut command = chained(&scratch, Play::Script(&script), NEWEST, file.to_str().expect("a path"));
         command.env("NCCL_OTF2_MODE", mode).env("NCCL_OTF2_EVENTS", "GroupApi,CollApi,P2pApi,KernelLaunch");
         command.env("ECHO_OUT", scratch.path().join("log")).env("ECHO_MASK", "0x200").env("ECHO_NEXT", "0x30,0x0");
         let _ended = run(&mut command).with_code(0);
@@ -180,7 +181,7 @@ fn handles_of_many_threads_do_not_mix() {
         }
     ";
     let scratch = Scratch::new();
-    let text = behind(&scratch, Play::Script(script), 7, &[]);
+    let text = behind(&scratch, Play::Script(script), NEWEST, &[]);
     let mut open = std::collections::BTreeMap::new();
     let (mut starts, mut stops) = (0, 0);
     for line in text.lines() {

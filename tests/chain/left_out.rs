@@ -1,6 +1,7 @@
 //! What is not handed over is reported: plugins that cannot be used, and events that no plugin can get.
 
 use whole_plugin::built;
+use whole_plugin::kinds::NEWEST;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -12,12 +13,12 @@ fn a_plugin_that_fails_is_left_out_and_the_others_are_called() {
     let scratch = Scratch::new();
     let (one, two) = (copy(&scratch, "one"), copy(&scratch, "two"));
     let chain = format!("{},{}", one.display(), two.display());
-    let mut command = chained(&scratch, Play::Script(&script), 7, &chain);
+    let mut command = chained(&scratch, Play::Script(&script), NEWEST, &chain);
     command.env("ECHO_one_OUT", scratch.path().join("one")).env("ECHO_one_FAIL", "init");
     command.env("ECHO_two_OUT", scratch.path().join("two"));
     let ended = finish(&scratch, &mut command);
     assert_eq!(log(&scratch, "one").lines().filter(|line| !line.contains(" init ")).count(), 0);
-    same(&log(&scratch, "two"), &alone(Play::Script(&script), 7, &[]), "the other plugin");
+    same(&log(&scratch, "two"), &alone(Play::Script(&script), NEWEST, &[]), "the other plugin");
     let left_out = format!("{}: its init returned 3", one.display());
     // Once, although there are two communicators.
     let said = format!("nccl-otf2: NCCL_OTF2_CHAIN={left_out}; it is left out");
@@ -42,7 +43,7 @@ fn a_plugin_that_cannot_be_called_is_named_with_the_reason() {
         ("missing".to_owned(), "libnccl-profiler-missing.so: cannot open shared object file"),
         ("a,b,c,d,e,f".to_owned(), "more than 4 plugins; left out: e, f"),
     ] {
-        let mut command = chained(&scratch, Play::Script("init c ranks=1 rank=0\nfinalize c"), 7, &chain);
+        let mut command = chained(&scratch, Play::Script("init c ranks=1 rank=0\nfinalize c"), NEWEST, &chain);
         let ended = run(command.env("ONLY_PLUGIN", built::echo_plugin())).with_code(0);
         assert!(ended.stderr.contains("nccl-otf2: NCCL_OTF2_CHAIN="), "{ended}");
         assert!(ended.stderr.contains(reason), "{reason}\n{ended}");
@@ -54,7 +55,7 @@ fn a_name_is_found_as_nccl_finds_it() {
     let scratch = Scratch::new();
     let file = scratch.path().join("libnccl-profiler-named.so");
     std::fs::copy(built::echo_plugin(), file).expect("a copy");
-    let mut command = chained(&scratch, Play::Script("init c ranks=1 rank=0\nfinalize c"), 7, "named");
+    let mut command = chained(&scratch, Play::Script("init c ranks=1 rank=0\nfinalize c"), NEWEST, "named");
     command.env("LD_LIBRARY_PATH", scratch.path()).env("ECHO_OUT", scratch.path().join("log"));
     let ended = run(command.env("NCCL_OTF2_VERBOSITY", "verbose")).with_code(0);
     assert_eq!(log(&scratch, "log").lines().count(), 2);
@@ -77,7 +78,7 @@ fn what_comes_after_finalize_is_counted_and_not_handed_over() {
         stop y
         finalize d
     ";
-    let text = behind(&scratch, Play::Script(script), 7, &[]);
+    let text = behind(&scratch, Play::Script(script), NEWEST, &[]);
     let after = text.split_once("finalize").expect("finalized").1;
     assert_eq!(after.matches(" start ").count() + after.matches(" state ").count(), 0, "{text}");
     assert_eq!(after.matches(" stop ").count(), 1, "{text}");
@@ -98,7 +99,7 @@ fn what_belongs_to_another_process_has_no_context_and_no_parent() {
         stop p
         finalize c
     ";
-    let text = behind(&scratch, Play::Script(script), 7, &[]);
+    let text = behind(&scratch, Play::Script(script), NEWEST, &[]);
     let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').expect("a thread").1).collect();
     let foreign = "start 0x8 ctx=0x0 parent=0x0 rank=0 -> 0x1001";
     let expected = [foreign, "start 0x10 ctx=0x0 parent=0x1001 rank=0 -> 0x1002", "stop 0x1002", "stop 0x1001"];
@@ -109,6 +110,6 @@ fn what_belongs_to_another_process_has_no_context_and_no_parent() {
 fn errors_of_callbacks_are_counted() {
     let script = everything();
     let scratch = Scratch::new();
-    let stops = behind(&scratch, Play::Script(&script), 7, &[("ECHO_FAIL", "stop")]).matches(" stop ").count();
+    let stops = behind(&scratch, Play::Script(&script), NEWEST, &[("ECHO_FAIL", "stop")]).matches(" stop ").count();
     assert_eq!(scratch.sound_archive().properties()["NCCL::CHAIN::ERRORS"], stops.to_string());
 }

@@ -31,7 +31,7 @@ pub(crate) fn copy(scratch: &Scratch, name: &str) -> PathBuf {
 }
 
 /// A plugin that has this table of a copy only.
-pub(crate) fn only(scratch: &Scratch, version: u8) -> PathBuf {
+pub(crate) fn only(scratch: &Scratch, version: u32) -> PathBuf {
     let file = scratch.path().join(format!("libonly{version}.so"));
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]).arg(&file).arg(format!("-DVERSION={version}"));
@@ -40,7 +40,7 @@ pub(crate) fn only(scratch: &Scratch, version: u8) -> PathBuf {
 }
 
 /// The command that plays to a plugin through a table.
-pub(crate) fn play(scratch: &Scratch, play: Play<'_>, plugin: &Path, table: u8) -> Command {
+pub(crate) fn play(scratch: &Scratch, play: Play<'_>, plugin: &Path, table: u32) -> Command {
     let mut command = match play {
         Play::Script(script) => scratch.named_script("script", script, plugin),
         Play::Stream => {
@@ -55,7 +55,7 @@ pub(crate) fn play(scratch: &Scratch, play: Play<'_>, plugin: &Path, table: u8) 
 }
 
 /// What an echo plugin is called with when NCCL loads it alone.
-pub(crate) fn alone(what: Play<'_>, table: u8, settings: &[(&str, &str)]) -> String {
+pub(crate) fn alone(what: Play<'_>, table: u32, settings: &[(&str, &str)]) -> String {
     let scratch = Scratch::new();
     let mut command = play(&scratch, what, &built::echo_plugin(), table);
     command.env("ECHO_OUT", scratch.path().join("log"));
@@ -71,7 +71,7 @@ pub(crate) fn log(scratch: &Scratch, name: &str) -> String {
 }
 
 /// Plays with plugins behind this one.
-pub(crate) fn chained(scratch: &Scratch, what: Play<'_>, table: u8, chain: &str) -> Command {
+pub(crate) fn chained(scratch: &Scratch, what: Play<'_>, table: u32, chain: &str) -> Command {
     let mut command = play(scratch, what, &built::plugin(), table);
     command.env("NCCL_OTF2_CHAIN", chain).env("NCCL_OTF2_EVENTS", "full");
     command
@@ -85,7 +85,7 @@ pub(crate) fn finish(scratch: &Scratch, command: &mut Command) -> FinishedProces
 }
 
 /// What an echo plugin behind this one is called with, by the variables of [`alone`] and others.
-pub(crate) fn behind(scratch: &Scratch, what: Play<'_>, table: u8, variables: &[(&str, &str)]) -> String {
+pub(crate) fn behind(scratch: &Scratch, what: Play<'_>, table: u32, variables: &[(&str, &str)]) -> String {
     let file = copy(scratch, "one");
     let mut command = chained(scratch, what, table, file.to_str().expect("a path"));
     command.env("ECHO_OUT", scratch.path().join("log")).envs(variables.iter().copied());

@@ -1,6 +1,7 @@
 //! Callbacks as no NCCL should make them, and as some do: the program that makes them notices nothing, and what made
 //! sense is in the archive.
 
+use whole_plugin::kinds::NEWEST;
 use whole_plugin::scratch::Scratch;
 
 use crate::drive::archive_of;
@@ -17,7 +18,7 @@ const CASES: &[Case] = &[
     Case {
         what: "stops that come twice, states after the stop, handles that are not ours; from 2.28 on NCCL stops the \
                handle of a finished call again with each call once the mask leaves out such events",
-        table: 7,
+        table: NEWEST,
         script: "
             init c ranks=1 rank=0
             start g GroupApi
@@ -45,7 +46,7 @@ const CASES: &[Case] = &[
     },
     Case {
         what: "callbacks after finalize: kernel channels are polled by a thread that outlives it in 2.28.9",
-        table: 7,
+        table: NEWEST,
         script: "
             init c ranks=1 rank=0
             start g GroupApi
@@ -72,7 +73,7 @@ const CASES: &[Case] = &[
     },
     Case {
         what: "two communicators with one id: from 2.31 on NCCL forgets by the context what belongs to one that ends",
-        table: 7,
+        table: NEWEST,
         script: "
             init a id=7 ranks=1 rank=0
             init b id=7 ranks=1 rank=0
@@ -239,7 +240,7 @@ fn null_in_every_pointer_of_every_version() {
         finalize e
         finalize c
     ";
-    for table in 1..=7 {
+    for table in 1..=NEWEST {
         let scratch = Scratch::new();
         let archive = archive_of(&scratch, table, script);
         assert_eq!(archive.count("GROUP::WRITTEN"), 1, "table {table}");

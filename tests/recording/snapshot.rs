@@ -5,6 +5,7 @@ use std::process::Command;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
+use whole_plugin::kinds::NEWEST;
 use whole_plugin::process::{LIMIT, Running, run, start, wait_for};
 use whole_plugin::scratch::{Scratch, recording};
 
@@ -83,7 +84,7 @@ fn a_snapshot_names_the_plugins_behind_this_one() {
     let found = snapshots(&scratch.out());
     let [snapshot] = &found[..] else { panic!("one snapshot: {found:?}") };
     let plugins = Archive::open(snapshot).properties()["NCCL::CHAIN::PLUGINS"].clone();
-    assert_eq!(plugins, format!("{} (v7)", built::echo_plugin().display()));
+    assert_eq!(plugins, format!("{} (v{NEWEST})", built::echo_plugin().display()));
     process.kill();
 }
 

@@ -1,5 +1,6 @@
-//! The attributes of an event: what NCCL reported about the operation, without empty values. They are of operations and
-//! calls, of ranges and what they are around, of derived collectives, and of GPU work and network plugins.
+//! The attributes of an event: what NCCL reported about the operation, without empty values. Those of its fields follow
+//! from their declarations ([`fields`]); here are those of links, communicators, ranges, derived collectives and GPU
+//! work, and the functions that declarations name.
 
 use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
@@ -14,10 +15,10 @@ use model::program_ranges::{
     Begin, RangeEnd, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name,
 };
 use model::tables::ranges::RangeAt;
-use model::tables::{CeColl, Coll, CollApi, Event, EventRow, Head, OperationRow, P2p, P2pApi, Row};
+use model::tables::{Coll, CollApi, Event, EventRow, Head, OperationRow, P2pApi, Row};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use nccl_events::event::{GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyOp};
+use nccl_events::event::{KernelCh, KernelLaunch, ProxyOp};
 use nccl_events::gpu::{Copy, Kernel, extent};
 use nccl_events::ids::index;
 use nccl_events::range::{RangeField, RangeFields};
@@ -26,6 +27,8 @@ use nccl_events::schema::attribute::{Attribute, Written};
 use nccl_events::schema::carriers::{Carrier, Value};
 use nccl_events::{NetData, state};
 use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef};
+
+mod fields;
 
 /// The names of the ways to measure intervals, in the order of [`Timing::ALL`].
 pub type Timings = [StringRef; Timing::ALL.len()];
@@ -86,11 +89,16 @@ impl AttributeWriter<'_, '_> {
         self.string(attribute, self.definitions.symbol(symbol))
     }
 
-    fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
-        let count = Some(count).filter(|count| *count != u64::MAX);
-        count.map_or(Ok(()), |count| self.add(attribute::Count, count))?;
+    /// The field `count`, for which NCCL writes 2⁶⁴ − 1 if it has none.
+    fn count(&mut self, count: u64) -> otf2::Result<()> {
+        if count == u64::MAX { Ok(()) } else { self.add(attribute::Count, count) }
+    }
+
+    /// The field `datatype`, and the size that follows from it.
+    fn datatype(&mut self, datatype: Symbol, count: u64) -> otf2::Result<()> {
         self.name(attribute::Datatype, datatype)?;
-        self.add_unless_empty(attribute::Bytes, count.map_or(0, |count| self.model.meanings.bytes(count, datatype)))
+        let bytes = if count == u64::MAX { 0 } else { self.model.meanings.bytes(count, datatype) };
+        self.add_unless_empty(attribute::Bytes, bytes)
     }
 
     pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
@@ -118,79 +126,39 @@ impl AttributeWriter<'_, '_> {
         };
         self.add_unless_empty(attribute::Event, head.id)?;
         self.add_unless_empty(attribute::Parent, head.parent)?;
+        self.fields(event)?;
         match event {
-            EventRow::ProxyStep(row) => {
-                let step = &tables[row];
-                self.add(attribute::Step, step.fields.step)?;
-                // NCCL reports the size at these two states.
-                if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
-                    self.add_unless_empty(attribute::Bytes, step.state_value())?;
-                }
-                Ok(())
+            // NCCL reports the size at these two states.
+            EventRow::ProxyStep(row)
+                if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) =>
+            {
+                self.add_unless_empty(attribute::Bytes, tables[row].state_value())
             }
             EventRow::ProxyOp(row) => self.proxy(&tables[row]),
-            EventRow::GroupApi(row) => {
-                let GroupApi { graph_captured, depth } = tables[row].fields;
-                self.add(attribute::Depth, depth)?;
-                self.add_unless_empty(attribute::Captured, graph_captured)?;
-                self.within(head)
-            }
             EventRow::CollApi(row) => {
-                self.collective_call(&tables[row].fields)?;
                 self.reduction_of(row)?;
                 self.within(head)
             }
-            EventRow::P2pApi(row) => {
-                self.message_call(&tables[row].fields)?;
-                self.within(head)
-            }
+            EventRow::GroupApi(_) | EventRow::P2pApi(_) => self.within(head),
             EventRow::KernelLaunch(row) => self.launch(row),
             EventRow::KernelCh(row) => self.channel(row),
-            EventRow::KernelPhase(row) => self.add(attribute::Phase, tables[row].fields.phase.into()),
-            EventRow::NetPlugin(row) => self.net_plugin(&tables[row].fields),
-            EventRow::CeSync(row) => self.add(attribute::Ranks, u32::try_from(tables[row].fields.ranks).unwrap_or(0)),
-            EventRow::CeBatch(row) => {
-                self.add(attribute::Operations, tables[row].fields.operations)?;
-                self.add(attribute::Bytes, tables[row].fields.bytes)
+            EventRow::ProxyStep(_) | EventRow::ProxyCtrl(_) | EventRow::KernelPhase(_) | EventRow::NetPlugin(_) => {
+                Ok(())
             }
-            EventRow::Group(_)
-            | EventRow::Coll(_)
-            | EventRow::P2p(_)
-            | EventRow::CeColl(_)
-            | EventRow::ProxyCtrl(_)
-            | EventRow::Unknown(_) => Ok(()),
+            EventRow::Group(_) | EventRow::Coll(_) | EventRow::P2p(_) => Ok(()),
+            EventRow::CeColl(_) | EventRow::CeSync(_) | EventRow::CeBatch(_) | EventRow::Unknown(_) => Ok(()),
         }
-    }
-
-    fn collective_call(&mut self, call: &CollApi) -> otf2::Result<()> {
-        let CollApi { func, count, datatype, root, stream, graph_captured, user_tag } = *call;
-        self.elements(count, datatype)?;
-        self.root(func, root)?;
-        self.add_unless_empty(attribute::Stream, stream)?;
-        self.add_unless_empty(attribute::Captured, graph_captured)?;
-        self.add_unless_empty(attribute::UserTag, user_tag)
-    }
-
-    fn message_call(&mut self, call: &P2pApi) -> otf2::Result<()> {
-        let P2pApi { func: _, count, datatype, stream, graph_captured, user_tag } = *call;
-        self.elements(count, datatype)?;
-        self.add_unless_empty(attribute::Stream, stream)?;
-        self.add_unless_empty(attribute::Captured, graph_captured)?;
-        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
     fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
         let model = self.model;
-        self.add_unless_empty(attribute::Stream, model.tables[row].fields.stream)?;
         self.add_unless_empty(attribute::Captured, model.links.replays.is_captured_launch(row))?;
         self.external(EventRow::KernelLaunch(row))
     }
 
     fn channel(&mut self, row: Row<KernelCh>) -> otf2::Result<()> {
         let model = self.model;
-        let channel = &model.tables[row];
-        self.add(attribute::Channel, channel.fields.channel.into())?;
-        if let Some(coll) = model.tables.get::<Coll>(channel.parent) {
+        if let Some(coll) = model.tables.get::<Coll>(model.tables[row].parent) {
             self.add(attribute::Sequence, coll.fields.sequence)?;
         }
         self.add_unless_empty(attribute::Suspicious, model.links.stamps.distrust(row).is_some())
@@ -211,11 +179,7 @@ impl AttributeWriter<'_, '_> {
             // Copy engines run without a kernel.
             let launch = linked.own_launch().filter(|_| !linked.operation.is_by_copy_engines());
             self.add_unless_empty(attribute::Launch, launch.map_or(0, |row| model.tables[row].id))?;
-            match linked.operation {
-                OperationRow::Coll(row) => self.collective(&model.tables[row].fields)?,
-                OperationRow::P2p(row) => self.point_to_point(&model.tables[row].fields)?,
-                OperationRow::CeColl(row) => self.by_copy_engines(&model.tables[row].fields)?,
-            }
+            self.fields(linked.operation.event())?;
             self.timing_of(model.interval(at))?;
             self.operation_within(at)?;
         }
@@ -247,6 +211,7 @@ impl AttributeWriter<'_, '_> {
         Ok(())
     }
 
+    /// The field `root`, which means nothing for other functions.
     fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
         if self.model.meanings.collective(func).is_some_and(Collective::has_root) {
             return self.add(attribute::Root, root);
@@ -263,83 +228,8 @@ impl AttributeWriter<'_, '_> {
         self.string(attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
 
-    fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
-        // Fields that are not shown are named, too, so that a new field fails to compile here.
-        let Coll {
-            func,
-            sequence,
-            algorithm,
-            protocol,
-            channels,
-            warps,
-            count,
-            root,
-            datatype,
-            kernel_variant,
-            is_symmetric,
-            user_tag,
-            send_buffer: _,
-            recv_buffer: _,
-            parent_group: _,
-            comm_hash: _,
-        } = *coll;
-        self.add(attribute::Sequence, sequence)?;
-        self.elements(count, datatype)?;
-        self.root(func, root)?;
-        self.name(attribute::Algorithm, algorithm)?;
-        self.name(attribute::Protocol, protocol)?;
-        self.add(attribute::Channels, channels.into())?;
-        self.add(attribute::Warps, warps.into())?;
-        self.name(attribute::KernelVariant, kernel_variant)?;
-        self.add_unless_empty(attribute::Symmetric, is_symmetric)?;
-        self.add_unless_empty(attribute::UserTag, user_tag)
-    }
-
-    fn point_to_point(&mut self, p2p: &P2p) -> otf2::Result<()> {
-        let P2p { func: _, peer, channels, count, datatype, buffer: _, parent_group: _, comm_hash: _, user_tag } = *p2p;
-        self.add(attribute::Peer, peer)?;
-        self.elements(count, datatype)?;
-        if channels > 0 {
-            self.add(attribute::Channels, channels.into())?;
-        }
-        self.add_unless_empty(attribute::UserTag, user_tag)
-    }
-
-    fn by_copy_engines(&mut self, coll: &CeColl) -> otf2::Result<()> {
-        let CeColl {
-            func,
-            sequence,
-            count,
-            root,
-            datatype,
-            stream,
-            sync_strategy,
-            user_tag,
-            ce_sequence: _,
-            send_buffer: _,
-            recv_buffer: _,
-            intra_batch_sync: _,
-            batch_size: _,
-            batches: _,
-        } = *coll;
-        self.add(attribute::Sequence, sequence)?;
-        self.elements(count, datatype)?;
-        self.root(func, root)?;
-        self.name(attribute::SyncStrategy, sync_strategy)?;
-        self.add_unless_empty(attribute::Stream, stream)?;
-        self.add_unless_empty(attribute::UserTag, user_tag)
-    }
-
     fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
         let tables = self.model.tables;
-        let ProxyOp { pid, channel, peer, steps, chunk_bytes, is_send: _ } = op.fields;
-        self.add(attribute::Peer, peer)?;
-        self.add(attribute::Channel, channel.into())?;
-        self.add(attribute::Steps, steps)?;
-        self.add(attribute::ChunkBytes, chunk_bytes)?;
-        if tables.is_foreign(op) {
-            self.add(attribute::OriginPid, pid)?;
-        }
         if transfers::is_for_another(tables, op) {
             let origin = placeholder(tables.context_of(op));
             self.string(attribute::Origin, self.definitions.text(&origin))?;
@@ -348,6 +238,16 @@ impl AttributeWriter<'_, '_> {
             self.add(attribute::QueuedNs, progress.saturating_sub(op.start))?;
         }
         Ok(())
+    }
+
+    /// The field `pid` of a proxy operation.
+    fn origin_pid(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
+        if self.model.tables.is_foreign(op) { self.add(attribute::OriginPid, op.fields.pid) } else { Ok(()) }
+    }
+
+    /// The field `ranks` of a synchronisation.
+    fn ranks(&mut self, ranks: i32) -> otf2::Result<()> {
+        self.add(attribute::Ranks, u32::try_from(ranks).unwrap_or(0))
     }
 
     /// Attributes known only at the LEAVE.
@@ -561,7 +461,8 @@ impl AttributeWriter<'_, '_> {
         };
         let first = &self.model.tables[first];
         self.add_unless_empty(attribute::Parent, first.parent)?;
-        self.elements(call.count, call.datatype)?;
+        self.count(call.count)?;
+        self.datatype(call.datatype, call.count)?;
         if call.pattern.collective().has_root() {
             self.add(attribute::Root, call.rank)?;
         }
@@ -713,10 +614,14 @@ impl AttributeWriter<'_, '_> {
         self.add_unless_empty(attribute::GraphNode, copy.graph_node)
     }
 
+    /// The field `id` of a network plugin's event.
+    fn plugin_id(&mut self, id: i64) -> otf2::Result<()> {
+        self.add(attribute::PluginId, id.cast_unsigned())
+    }
+
     /// What the network plugin reported at the start, as numbers: only the plugin knows their meaning.
-    pub(crate) fn net_plugin(&mut self, fields: &NetPlugin) -> otf2::Result<()> {
-        self.add(attribute::PluginId, fields.id.cast_unsigned())?;
-        match fields.data {
+    fn net_data(&mut self, data: NetData) -> otf2::Result<()> {
+        match data {
             NetData::Opaque => Ok(()),
             NetData::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => {
                 self.add(attribute::NetDevice, device)?;

@@ -20,8 +20,11 @@ pub const KINDS: [&str; 16] = [
     "KernelPhase",
 ];
 
+/// The newest table.
+pub const NEWEST: u32 = 7;
+
 /// How many of them each table knows, from version 1.
-const KNOWN: [usize; 7] = [6, 6, 8, 8, 12, 15, 16];
+const KNOWN: [usize; NEWEST as usize] = [6, 6, 8, 8, 12, 15, 16];
 
 pub fn kinds_of_table(version: u32) -> &'static [&'static str] {
     &KINDS[..KNOWN[version as usize - 1]]

@@ -15,15 +15,7 @@ fn records_of_all_slots_come_in_the_order_of_time() {
         // One slot is silent for long periods, while others use up several segments.
         let slot = if number % 1000 == 0 { 2 } else { usize::from(number % 7 == 0) };
         let func = Name::from_cstr(texts[usize::try_from(number % 3).unwrap()]);
-        let call = event::CollApi {
-            func,
-            count: number,
-            datatype: Name::NONE,
-            root: 0,
-            stream: 0,
-            graph_captured: false,
-            user_tag: 0,
-        };
+        let call = event::CollApi { func, count: number, ..event::CollApi::default() };
         let event = slots[slot].start(&start(Body::CollApi(call)));
         slots[usize::from(number % 5 == 0)].stop(event.get());
         writer.keep();

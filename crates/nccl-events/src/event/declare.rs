@@ -4,6 +4,19 @@
 //! The label is the name in listings. The style is empty, `address` (a pointer or handle) or `rare` (0 if a release
 //! does not report it). The type `S` stands for strings: borrowed from NCCL during recording, a number in a record, a
 //! symbol after reading.
+//!
+//! A field of an event ([`event_kinds`]) also says what becomes of it in archives, which `timeline` writes:
+//!
+//! * `=> Attribute`: the attribute has its value; no attribute where NCCL gave no string.
+//! * `=> Attribute [unless empty]`: the same, but no attribute if it is 0 or false.
+//! * `=> Attribute… [by function(a, b)]`: a function of `AttributeWriter` writes what follows from these fields,
+//!   `[by function]` what follows from the event.
+//! * `=> hidden ["why"]`: it has no attribute.
+//!
+//! [`event_kinds`]: crate::event_kinds
+
+use crate::event::Kind;
+use crate::schema::attribute::{Attribute, AttributeId, Written};
 
 /// A word as in the file, little-endian.
 pub type Word = [u8; 8];
@@ -155,13 +168,26 @@ pub(crate) use {packed, packed_flag, packed_number, packed_put, packed_take};
 macro_rules! events {
     ($(
         $(#[$meta:meta])*
-        $name:ident $(<$strings:ident>)? = $number:literal since $table:ident, $words:literal words { $($fields:tt)* }
+        $name:ident $(<$strings:ident>)? = $number:literal since $table:ident, $words:literal words {$(
+            $(#[$about:meta])* $field:ident: $type:tt [$($place:tt)+] $label:literal $($style:ident)?
+                => $($attribute:ident)+ $([$($rule:tt)+])?,
+        )*}
     )*) => {
         $($crate::event::declare::packed! {
             $(#[$meta])*
             #[derive(Default)]
-            $name $(<$strings>)?, $words words { $($fields)* }
+            $name $(<$strings>)?, $words words {
+                $($(#[$about])* $field: $type [$($place)+] $label $($style)?,)*
+            }
         })*
+
+        /// The fields of all kinds.
+        pub const FIELDS: &[DeclaredField] = &[$($(DeclaredField {
+            kind: Kind::$name,
+            label: $label,
+            style: $crate::event::declare::packed_style!($($style)?),
+            attributes: $crate::event::declare::attributes!($field: $type => $($attribute)+ $([$($rule)+])?),
+        },)*)*];
 
         /// The kinds of events, numbered by NCCL's bits: `1 << kind` is the event type in the activation mask.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,6 +298,24 @@ macro_rules! events {
     };
 }
 
+macro_rules! attributes {
+    ($field:ident: $type:tt => hidden [$why:literal]) => {
+        &[]
+    };
+    ($field:ident: $type:tt => hidden) => {
+        compile_error!(concat!("why is `", stringify!($field), "` hidden?"))
+    };
+    ($field:ident: $type:tt => $($attribute:ident)+ [by $function:ident $(($($of:ident),+))?]) => {
+        &[$($crate::schema::attribute::AttributeId::$attribute),+]
+    };
+    ($field:ident: S => $attribute:ident) => {
+        <$crate::schema::attribute::$attribute as $crate::event::declare::Carries<&'static str>>::ALONE
+    };
+    ($field:ident: $type:tt => $attribute:ident $([unless empty])?) => {
+        <$crate::schema::attribute::$attribute as $crate::event::declare::Carries<$type>>::ALONE
+    };
+}
+
 macro_rules! map_body {
     ($fields:ident, $name:expr) => {
         Some($fields)
@@ -281,7 +325,28 @@ macro_rules! map_body {
     };
 }
 
-pub(crate) use {events, map_body};
+pub(crate) use {attributes, events, map_body};
+
+/// A field of a kind of events, as it is declared.
+#[derive(Clone, Copy, Debug)]
+pub struct DeclaredField {
+    /// The kind that has the field.
+    pub kind: Kind,
+    /// The name in listings.
+    pub label: &'static str,
+    /// How listings show it.
+    pub style: Style,
+    /// The attributes that it becomes in archives; none if it is hidden.
+    pub attributes: &'static [AttributeId],
+}
+
+/// An attribute that can carry values of type `T`.
+pub(crate) trait Carries<T>: Attribute {
+    /// A list of only this attribute.
+    const ALONE: &'static [AttributeId] = &[Self::ID];
+}
+
+impl<T: Into<Written<A, &'static str>>, A: Attribute> Carries<T> for A {}
 
 /// How a listing shows a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The kinds of events and their fields, and NCCL's strings, which are borrowed for the duration of a callback. One
 //! declaration per kind, with the first version of the interface that has the kind, generates all code for it.
 //!
-//! Fields are in the order of listings; the place in the record is next to each field. Words 0 to 2 of every start
-//! contain the parent, the context and, in the lower half, the rank.
+//! Fields are in the order of listings and of attributes. Next to each are its place in the record and what becomes of
+//! it in archives ([`declare`]). Words 0 to 2 of every start contain the parent, the context and, in the lower half,
+//! the rank.
 
 #![expect(missing_docs, reason = "the fields are NCCL's, see its headers")]
 
@@ -15,168 +16,177 @@ use crate::versions::Table;
 
 pub mod declare;
 
-pub use crate::event::declare::{Field, NetData, Style, Value, Word};
+pub use crate::event::declare::{DeclaredField, Field, NetData, Style, Value, Word};
 
-events! {
-    /// A group of operations that are launched together.
-    Group = 0 since V1, 3 words {}
+/// Passes the declarations of all kinds to a macro: below to `events`, which generates all code of this package for
+/// them, and in the package `timeline` to what writes the attributes of fields.
+#[macro_export]
+macro_rules! event_kinds {
+    ($generate:ident) => {
+        $generate! {
+            /// A group of operations that are launched together.
+            Group = 0 since V1, 3 words {}
 
-    /// A collective, below the API.
-    Coll<S> = 1 since V1, 12 words {
-        func: S [10 0] "func",
-        sequence: u64 [3 0] "seq",
-        algorithm: S [10 32] "algo",
-        protocol: S [10 48] "proto",
-        channels: u8 [11 16] "channels",
-        warps: u8 [11 24] "warps",
-        /// Number of elements.
-        count: u64 [6 0] "count",
-        root: i32 [2 32] "root",
-        datatype: S [10 16] "dtype",
-        send_buffer: u64 [4 0] "sendBuff" address,
-        recv_buffer: u64 [5 0] "recvBuff" address,
-        /// Handle of the Group event (the parent itself up to v4).
-        parent_group: u64 [7 0] "parentGroup" address,
-        /// v1–v3 only: the communicator's hash; 0 if it is not given.
-        comm_hash: u64 [9 0] "commHash" rare,
-        /// v7 only.
-        kernel_variant: S [11 0] "kernelVariant",
-        /// v7 only.
-        is_symmetric: bool [flag] "isSymmetric" rare,
-        /// v7 only; 0 for none.
-        user_tag: u64 [8 0] "userTag" rare,
-    }
+            /// A collective, below the API.
+            Coll<S> = 1 since V1, 12 words {
+                func: S [10 0] "func" => hidden ["the name of its region"],
+                sequence: u64 [3 0] "seq" => Sequence,
+                /// Number of elements.
+                count: u64 [6 0] "count" => Count [by count(count)],
+                datatype: S [10 16] "dtype" => Datatype Bytes [by datatype(datatype, count)],
+                root: i32 [2 32] "root" => Root [by root(func, root)],
+                algorithm: S [10 32] "algo" => Algorithm,
+                protocol: S [10 48] "proto" => Protocol,
+                channels: u8 [11 16] "channels" => Channels,
+                warps: u8 [11 24] "warps" => Warps,
+                send_buffer: u64 [4 0] "sendBuff" address => hidden ["an address means nothing after the job"],
+                recv_buffer: u64 [5 0] "recvBuff" address => hidden ["an address means nothing after the job"],
+                /// Handle of the Group event (the parent itself up to v4).
+                parent_group: u64 [7 0] "parentGroup" address => hidden ["the launch plan around its enqueueing"],
+                /// v1–v3 only: the communicator's hash; 0 if it is not given.
+                comm_hash: u64 [9 0] "commHash" rare => hidden ["the id of its communicator"],
+                /// v7 only.
+                kernel_variant: S [11 0] "kernelVariant" => KernelVariant,
+                /// v7 only.
+                is_symmetric: bool [flag] "isSymmetric" rare => Symmetric [unless empty],
+                /// v7 only; 0 for none.
+                user_tag: u64 [8 0] "userTag" rare => UserTag [unless empty],
+            }
 
-    /// A send or receive, below the API.
-    P2p<S> = 2 since V1, 9 words {
-        func: S [8 0] "func",
-        peer: i32 [2 32] "peer",
-        /// v4+; garbage if v4 runs on NCCL ≥ 2.28, so never use it as a size.
-        channels: u8 [8 32] "channels",
-        /// Number of elements.
-        count: u64 [3 0] "count",
-        datatype: S [8 16] "dtype",
-        buffer: u64 [4 0] "buff" address,
-        /// Handle of the Group event (the parent itself up to v4).
-        parent_group: u64 [5 0] "parentGroup" address,
-        /// v1–v3 only: the communicator's hash; 0 if it is not given.
-        comm_hash: u64 [7 0] "commHash" rare,
-        /// v7 only; 0 for none.
-        user_tag: u64 [6 0] "userTag" rare,
-    }
+            /// A send or receive, below the API.
+            P2p<S> = 2 since V1, 9 words {
+                func: S [8 0] "func" => hidden ["the name of its region"],
+                peer: i32 [2 32] "peer" => Peer,
+                /// Number of elements.
+                count: u64 [3 0] "count" => Count [by count(count)],
+                datatype: S [8 16] "dtype" => Datatype Bytes [by datatype(datatype, count)],
+                /// v4+; garbage if v4 runs on NCCL ≥ 2.28, so never use it as a size.
+                channels: u8 [8 32] "channels" => Channels [unless empty],
+                buffer: u64 [4 0] "buff" address => hidden ["an address means nothing after the job"],
+                /// Handle of the Group event (the parent itself up to v4).
+                parent_group: u64 [5 0] "parentGroup" address => hidden ["the launch plan around its enqueueing"],
+                /// v1–v3 only: the communicator's hash; 0 if it is not given.
+                comm_hash: u64 [7 0] "commHash" rare => hidden ["the id of its communicator"],
+                /// v7 only; 0 for none.
+                user_tag: u64 [6 0] "userTag" rare => UserTag [unless empty],
+            }
 
-    /// The proxy's work for one channel and one peer of an operation.
-    ProxyOp = 3 since V1, 5 words {
-        channel: u8 [4 32] "channel",
-        peer: i32 [3 0] "peer",
-        steps: i32 [3 32] "steps",
-        chunk_bytes: i32 [4 0] "chunkSize",
-        is_send: bool [flag] "isSend",
-        pid: i32 [2 32] "eventPid",
-    }
+            /// The proxy's work for one channel and one peer of an operation.
+            ProxyOp = 3 since V1, 5 words {
+                peer: i32 [3 0] "peer" => Peer,
+                channel: u8 [4 32] "channel" => Channel,
+                steps: i32 [3 32] "steps" => Steps,
+                chunk_bytes: i32 [4 0] "chunkSize" => ChunkBytes,
+                is_send: bool [flag] "isSend" => hidden ["the name of its region"],
+                pid: i32 [2 32] "eventPid" => OriginPid [by origin_pid],
+            }
 
-    /// One transfer of a proxy operation.
-    ProxyStep = 4 since V1, 3 words {
-        step: i32 [2 32] "step",
-    }
+            /// One transfer of a proxy operation.
+            ProxyStep = 4 since V1, 3 words {
+                step: i32 [2 32] "step" => Step,
+            }
 
-    /// The proxy thread's activity between transfers.
-    ProxyCtrl = 5 since V1, 3 words {}
+            /// The proxy thread's activity between transfers.
+            ProxyCtrl = 5 since V1, 3 words {}
 
-    /// A collective's kernel on one channel.
-    KernelCh = 6 since V3, 4 words {
-        channel: u8 [2 32] "channel",
-        /// Time of the GPU's globaltimer; 0 if the release has no GPU time (v3).
-        gpu_ns: u64 [3 0] "pTimer",
-    }
+            /// A collective's kernel on one channel.
+            KernelCh = 6 since V3, 4 words {
+                channel: u8 [2 32] "channel" => Channel,
+                /// Time of the GPU's globaltimer; 0 if the release has no GPU time (v3).
+                gpu_ns: u64 [3 0] "pTimer" => hidden ["the begin of its region"],
+            }
 
-    /// An event of a network plugin.
-    NetPlugin = 7 since V3, 8 words {
-        id: i64 [3 0] "netId",
-        data: NetData [4 0] "net",
-    }
+            /// An event of a network plugin.
+            NetPlugin = 7 since V3, 8 words {
+                id: i64 [3 0] "netId" => PluginId [by plugin_id(id)],
+                data: NetData [4 0] "net" => NetDevice QueuePair Opcode WorkRequest Socket Bytes [by net_data(data)],
+            }
 
-    /// The interval from `ncclGroupStart` to `ncclGroupEnd`, or a single call outside of a group.
-    GroupApi = 8 since V5, 3 words {
-        depth: i32 [2 32] "depth",
-        graph_captured: bool [flag] "graphCaptured",
-    }
+            /// The interval from `ncclGroupStart` to `ncclGroupEnd`, or a single call outside of a group.
+            GroupApi = 8 since V5, 3 words {
+                depth: i32 [2 32] "depth" => Depth,
+                graph_captured: bool [flag] "graphCaptured" => Captured [unless empty],
+            }
 
-    /// A call of a collective.
-    CollApi<S> = 9 since V5, 7 words {
-        func: S [6 0] "func",
-        /// Number of elements.
-        count: u64 [3 0] "count",
-        datatype: S [6 16] "dtype",
-        root: i32 [2 32] "root",
-        stream: u64 [4 0] "stream" address,
-        graph_captured: bool [flag] "graphCaptured",
-        user_tag: u64 [5 0] "userTag" rare,
-    }
+            /// A call of a collective.
+            CollApi<S> = 9 since V5, 7 words {
+                func: S [6 0] "func" => hidden ["the name of its region"],
+                /// Number of elements.
+                count: u64 [3 0] "count" => Count [by count(count)],
+                datatype: S [6 16] "dtype" => Datatype Bytes [by datatype(datatype, count)],
+                root: i32 [2 32] "root" => Root [by root(func, root)],
+                stream: u64 [4 0] "stream" address => Stream [unless empty],
+                graph_captured: bool [flag] "graphCaptured" => Captured [unless empty],
+                user_tag: u64 [5 0] "userTag" rare => UserTag [unless empty],
+            }
 
-    /// A call of a send or receive.
-    P2pApi<S> = 10 since V5, 7 words {
-        func: S [6 0] "func",
-        /// Number of elements.
-        count: u64 [3 0] "count",
-        datatype: S [6 16] "dtype",
-        stream: u64 [4 0] "stream" address,
-        graph_captured: bool [flag] "graphCaptured",
-        user_tag: u64 [5 0] "userTag" rare,
-    }
+            /// A call of a send or receive.
+            P2pApi<S> = 10 since V5, 7 words {
+                func: S [6 0] "func" => hidden ["the name of its region"],
+                /// Number of elements.
+                count: u64 [3 0] "count" => Count [by count(count)],
+                datatype: S [6 16] "dtype" => Datatype Bytes [by datatype(datatype, count)],
+                stream: u64 [4 0] "stream" address => Stream [unless empty],
+                graph_captured: bool [flag] "graphCaptured" => Captured [unless empty],
+                user_tag: u64 [5 0] "userTag" rare => UserTag [unless empty],
+            }
 
-    /// A launch of a kernel.
-    KernelLaunch = 11 since V5, 4 words {
-        stream: u64 [3 0] "stream" address,
-    }
+            /// A launch of a kernel.
+            KernelLaunch = 11 since V5, 4 words {
+                stream: u64 [3 0] "stream" address => Stream [unless empty],
+            }
 
-    /// A collective that uses copy engines.
-    CeColl<S> = 12 since V6, 12 words {
-        func: S [9 0] "func",
-        sequence: u64 [3 0] "seq",
-        ce_sequence: u32 [11 0] "ceSeq",
-        /// Number of elements.
-        count: u64 [6 0] "count",
-        root: i32 [2 32] "root",
-        datatype: S [9 16] "dtype",
-        send_buffer: u64 [4 0] "sendBuff" address,
-        recv_buffer: u64 [5 0] "recvBuff" address,
-        stream: u64 [7 0] "stream" address,
-        sync_strategy: S [9 32] "syncStrategy",
-        intra_batch_sync: bool [flag] "intraBatchSync",
-        batch_size: u32 [10 0] "batchSize",
-        batches: u32 [10 32] "batches",
-        user_tag: u64 [8 0] "userTag" rare,
-    }
+            /// A collective that uses copy engines.
+            CeColl<S> = 12 since V6, 12 words {
+                func: S [9 0] "func" => hidden ["the name of its region"],
+                sequence: u64 [3 0] "seq" => Sequence,
+                ce_sequence: u32 [11 0] "ceSeq" => hidden ["no reader asks for it"],
+                /// Number of elements.
+                count: u64 [6 0] "count" => Count [by count(count)],
+                datatype: S [9 16] "dtype" => Datatype Bytes [by datatype(datatype, count)],
+                root: i32 [2 32] "root" => Root [by root(func, root)],
+                send_buffer: u64 [4 0] "sendBuff" address => hidden ["an address means nothing after the job"],
+                recv_buffer: u64 [5 0] "recvBuff" address => hidden ["an address means nothing after the job"],
+                sync_strategy: S [9 32] "syncStrategy" => SyncStrategy,
+                stream: u64 [7 0] "stream" address => Stream [unless empty],
+                intra_batch_sync: bool [flag] "intraBatchSync" => hidden ["no reader asks for it"],
+                batch_size: u32 [10 0] "batchSize" => hidden ["its CeBatch events show it"],
+                batches: u32 [10 32] "batches" => hidden ["its CeBatch events show it"],
+                user_tag: u64 [8 0] "userTag" rare => UserTag [unless empty],
+            }
 
-    /// A synchronisation in a copy-engine collective.
-    CeSync = 13 since V6, 3 words {
-        complete: bool [flag] "isComplete",
-        ranks: i32 [2 32] "nranks",
-    }
+            /// A synchronisation in a copy-engine collective.
+            CeSync = 13 since V6, 3 words {
+                complete: bool [flag] "isComplete" => hidden ["no reader asks for it"],
+                ranks: i32 [2 32] "nranks" => Ranks [by ranks(ranks)],
+            }
 
-    /// A batch of copies in a copy-engine collective.
-    CeBatch = 14 since V6, 4 words {
-        operations: i32 [2 32] "operations",
-        bytes: u64 [3 0] "bytes",
-        intra_sync: bool [flag] "intraSync",
-    }
+            /// A batch of copies in a copy-engine collective.
+            CeBatch = 14 since V6, 4 words {
+                operations: i32 [2 32] "operations" => Operations,
+                bytes: u64 [3 0] "bytes" => Bytes,
+                intra_sync: bool [flag] "intraSync" => hidden ["no reader asks for it"],
+            }
 
-    /// A phase of a collective's kernel on one channel.
-    KernelPhase<S> = 15 since V7, 4 words {
-        channel: u8 [2 32] "channel",
-        phase: u8 [2 40] "phase",
-        name: S [2 48] "phaseName",
-        /// Time of the GPU's globaltimer.
-        gpu_ns: u64 [3 0] "pTimer",
-    }
+            /// A phase of a collective's kernel on one channel.
+            KernelPhase<S> = 15 since V7, 4 words {
+                channel: u8 [2 32] "channel" => hidden ["the location of its region"],
+                phase: u8 [2 40] "phase" => Phase,
+                name: S [2 48] "phaseName" => hidden ["the name of its region"],
+                /// Time of the GPU's globaltimer.
+                gpu_ns: u64 [3 0] "pTimer" => hidden ["the begin of its region"],
+            }
 
-    /// A type that this version of the plugin does not know: counted, not an error. Any table may contain one.
-    Unknown = 16 since V1, 4 words {
-        /// The type as NCCL passed it.
-        event_type: u64 [3 0] "eventType",
-    }
+            /// A type that this version of the plugin does not know: counted, not an error. Any table may contain one.
+            Unknown = 16 since V1, 4 words {
+                /// The type as NCCL passed it.
+                event_type: u64 [3 0] "eventType" => hidden ["such events are counted, not shown"],
+            }
+        }
+    };
 }
+
+event_kinds! { events }
 
 // `from_number` uses the number as the index.
 const _: () = {

@@ -23,7 +23,7 @@ fn call(stream: &mut Stream, depth: i32, calls: &str) {
             datatype: stream.symbols.intern("ncclFloat32"),
             stream: 1,
             graph_captured,
-            user_tag: 0,
+            ..event::P2pApi::default()
         });
         let at = 100 + id - GROUP;
         stream.event(id, GROUP, (at, Some(at + 1)), api);
