@@ -129,7 +129,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     if request.json {
         output::json(&report)?;
     } else if request.csv {
-        let mut sheet = tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.rank);
+        let mut sheet = tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.ranks());
         sheet.sort_and_limit(request.sort.as_deref(), request.limit)?;
         output::exact(&sheet.csv()?)?;
     } else {
@@ -150,7 +150,8 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
     };
     let mut is_known = false;
     for by in shown {
-        let mut sheet = tables::sheet(report, by, &request.select.rank);
+    let ranks = request.select.ranks();
+        let mut sheet = tables::sheet(report, by, &ranks);
         if let Some(sort) = request.sort.as_deref().filter(|sort| request.by.is_none() && !sheet.has(sort)) {
             is_known |= tables::is_column(report, sort);
             sheet.sort_and_limit(None, Some(request.limit.unwrap_or(SHORT)))?;
