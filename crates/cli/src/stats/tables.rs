@@ -217,7 +217,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> NumberTable {
             ("+caused_alone", |row| time(row.caused_alone_ns)),
             ("+lost", |row| time(row.lost_ns)),
             ("+collectives", |row| Cell::Count(row.instances)),
-            ("+p_value", |row| Cell::Number(row.p_value)),
+            ("+p_value", |row| Cell::Probability(row.p_value)),
             ("+trend_per_s", |row| optional(row.trend_ns_per_s, Cell::Time)),
             ("+changed_at", |row| optional(row.change.map(|change| change.at_ns), time)),
             ("+before", |row| optional(row.change.map(|change| change.before), Cell::Time)),
