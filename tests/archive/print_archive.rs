@@ -129,7 +129,7 @@ fn only_what_is_wanted_is_printed() {
     assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
     for (options, words) in [
         (["--comm", "0x1235"], "no communicator is called 0x1235: the archive has "),
-        (["--rank", "0-3"], "is no rank such as 3; several go with commas: 0,1,2"),
+        (["--rank", "0-"], "is no rank such as 3 and no range such as 4-7; several go with commas: 0,2,4-7"),
         (["--rank", "77"], "no rank 77: the archive has ranks 0"),
         (["--from", "99s"], "--from 99.000 s is after the end of the archive, "),
         (["--kind", "MpiCollectiveEnd,CeColl"], ""),

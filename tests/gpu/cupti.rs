@@ -106,6 +106,9 @@ fn a_process_that_does_not_end_its_communicators_has_its_kernels() {
     let launches = archive.gpu_count("LAUNCHES");
     assert!(launches > 0);
     assert_eq!(archive.gpu_count("KERNELS_JOINED"), launches);
+    let printed = run(scratch.tool(&["print", "--kind", "Gpu"]).arg(scratch.out())).with_code(0);
+    let entered = printed.stdout.lines().filter(|line| line.contains("enter"));
+    assert_eq!(entered.count() as u64, archive.gpu_count("KERNELS"), "{printed}");
 }
 
 /// It is done by events, and one line says why and what to do. What CUPTI may answer is for `src/gpu/cupti/tests`.

@@ -195,10 +195,7 @@ pub(crate) fn check_gpu_work(statements: &Statements, findings: &mut Findings) {
             .collect();
         let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
         let of = plural(launches, "launch", "launches");
-        findings.general(
-            Rule::GpuWorkMissing,
-            format!("of {missing} of {of} it is not known when their work ran{because}"),
-        );
+        findings.general(Rule::GpuWorkMissing, format!("the GPU work of {missing} of {of} was not timed{because}"));
     }
     for (number, what) in [
         (counts.dropped_by_cupti, "records were dropped by CUPTI"),

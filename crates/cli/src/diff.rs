@@ -73,7 +73,7 @@ pub(crate) struct Request {
 fn share(text: &str) -> Result<f64, String> {
     let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
     let percent = percent.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
-    percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%, not below 0".to_owned())
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "not a percentage of 0 or more, such as 5% or 0.5%".to_owned())
 }
 
 pub(crate) fn diff(request: &Request) -> Result<Exit> {
@@ -130,7 +130,7 @@ fn groups(groups: &[Group]) -> NumberTable {
         group.median.map_or(Cell::None, |difference| self::bound(&difference, at))
     }
     fn change(difference: Option<Difference>) -> Cell {
-        difference.and_then(|difference| difference.share).map_or(Cell::None, Cell::Share)
+        difference.and_then(|difference| difference.share).map_or(Cell::None, Cell::Change)
     }
     fn time(difference: Option<Difference>) -> Cell {
         difference.map_or(Cell::None, |difference| Cell::Time(difference.difference_ns))
@@ -142,7 +142,7 @@ fn groups(groups: &[Group]) -> NumberTable {
             ("function", |row| Cell::Text(row.b.function.clone())),
             ("bytes", |row| Cell::Bytes(row.b.bytes_max)),
             ("ranks", |row| Cell::Count(row.b.ranks.into())),
-            ("outcome", |row| Cell::Text(outcome(row).to_owned())),
+            ("outcome", |row| Cell::Text(name(row.outcome, row.is_coarse).to_owned())),
             ("median_a", |row| median(row, |row| row.a_ns)),
             ("median_b", |row| median(row, |row| row.b_ns)),
             ("change", |row| change(row.median)),
@@ -163,7 +163,7 @@ fn groups(groups: &[Group]) -> NumberTable {
 /// An end of the interval, as a share of A.
 fn bound(median: &Difference, at: usize) -> Cell {
     let bound = median.interval_ns.map(|interval_ns| interval_ns[at] / median.a_ns);
-    bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
+    bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Change)
 }
 
 fn ranges(ranges: &[RangeChange]) -> NumberTable {
@@ -172,10 +172,10 @@ fn ranges(ranges: &[RangeChange]) -> NumberTable {
         ranges,
         &[
             ("range", |row| Cell::Text(path_of_ranges(&row.path))),
-            ("outcome", |row| Cell::Text(name(row.median.outcome).to_owned())),
+            ("outcome", |row| Cell::Text(name(row.median.outcome, row.is_coarse).to_owned())),
             ("median_a", |row| Cell::Time(row.median.a_ns)),
             ("median_b", |row| Cell::Time(row.median.b_ns)),
-            ("change", |row| row.median.share.map_or(Cell::None, Cell::Share)),
+            ("change", |row| row.median.share.map_or(Cell::None, Cell::Change)),
             ("from", |row| bound(&row.median, 0)),
             ("to", |row| bound(&row.median, 1)),
             ("count_a", |row| Cell::Count(row.a)),
@@ -188,15 +188,9 @@ fn shown(difference: Option<Difference>) -> Option<Difference> {
     difference.filter(|difference| matches!(difference.outcome, Outcome::Faster | Outcome::Slower))
 }
 
-const fn outcome(group: &Group) -> &'static str {
-    match group.outcome {
-        _ if group.is_coarse => "not shown",
-        outcome => name(outcome),
-    }
-}
-
-const fn name(outcome: Outcome) -> &'static str {
+const fn name(outcome: Outcome, is_coarse: bool) -> &'static str {
     match outcome {
+        _ if is_coarse => "not shown",
         Outcome::Faster => "faster",
         Outcome::Slower => "slower",
         Outcome::NoDifference => "no difference",

@@ -74,16 +74,20 @@ pub(crate) struct Request {
     shard: Option<(usize, usize)>,
 
     /// How many parts to write at once (default: one a core; fewer where memory is short)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_1)]
     jobs: Option<NonZeroUsize>,
 
-    /// What of the recorded goes into the archive: light, standard or full
+    /// How much of the recording goes into the archive: light, standard or full
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
 
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn from_1(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "not a number of 1 or more")
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -154,7 +154,7 @@ fn origin(report: &Report, text: &mut Text) {
         let at = output::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
         text.line(format_args!("  (as it was on {at}, before its journals became the archive; kept in {FILE})"));
     } else if report.is_of_archive() {
-        text.line("  (from the archive: the recordings that it was made of are removed)");
+        text.line("  (from the archive)");
     }
 }
 

@@ -33,8 +33,9 @@ dot before their names. Several journals are put together in the order of time.
   nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
                                                    a stream of callbacks, to be replayed
 
---kind takes NCCL's kinds of events, Range for NVTX ranges and marks, and Gpu for what a journal says of GPUs. In \
-archives they stand for the regions that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for \
+--kind takes NCCL's kinds of events, Range for NVTX ranges and marks, Gpu for kernels, copies and what else a journal \
+says of GPUs, and of journals Unknown for events of a kind that this version does not know. In archives a kind stands \
+for the regions that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for \
 records. --comm and --rank leave the locations of threads out of archives, whose calls may be for any communicator; a \
 communicator that the user named is asked for by its name there. Of a journal, communicators' beginnings and ends \
 stay whatever the kind and time, and a state is printed when its event's kind is. --from shows regions that go on \

@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result, bail};
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use otf2::{
-    AttributeValue, Collective, CommRef, Event, EventKind, LocationRef, Message, MetricRef, MetricValue, RegionRef,
-    RmaAccess, RmaWinRef,
+    AttributeValue, Collective, CommRef, Event, EventKind, LocationRef, Message, MetricRef, MetricValue, Paradigm,
+    RegionRef, RmaAccess, RmaWinRef,
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -81,7 +81,7 @@ fn remark(trace: &Trace) -> Exit {
 }
 
 fn refuse_unknown(filter: &Filter) -> Result<()> {
-    let kinds = || Kind::ALL.iter().map(|kind| kind.name()).chain([values::RANGE_KIND]);
+    let kinds = || Kind::ALL.iter().map(|kind| kind.name()).chain([values::RANGE_KIND, values::GPU_KIND]);
     let unknown =
         filter.unknown_kinds(|single| kinds().chain(NAMES.iter().copied()).any(|name| single.wants_kind(name)));
     let Some(kind) = unknown.first() else {
@@ -89,7 +89,8 @@ fn refuse_unknown(filter: &Filter) -> Result<()> {
     };
     bail!(
         "--kind {kind}: there is no such kind; there are NCCL's {}; and OTF2's records {}",
-        kinds().collect::<Vec<_>>().join(", "),
+        // An archive has no events of unknown kinds.
+        kinds().filter(|kind| *kind != Kind::Unknown.name()).collect::<Vec<_>>().join(", "),
         NAMES.join(", ")
     );
 }
@@ -125,7 +126,8 @@ impl Clock {
 struct OpenRegion {
     region: RegionRef,
     ns: u64,
-    /// The kind of NCCL event that the region shows, or that its enclosing region shows; or a range of the program.
+    /// The kind of NCCL event that the region shows, or that its enclosing region shows; or a range of the program, or
+    /// work of a GPU.
     kind: Option<&'static str>,
     /// The ENTER, held back because it precedes the wanted time.
     held_back: Option<Event>,
@@ -189,8 +191,12 @@ impl EventReader<'_> {
         if let Some(role) = self.trace.role(region) {
             return Some(role.kind().name());
         }
-        let class = self.trace.region(region)?.class;
-        matches!(class, RegionClass::User | RegionClass::Mark).then_some(values::RANGE_KIND)
+        let class = self.trace.region(region).map(|region| region.class);
+        if matches!(class, Some(RegionClass::User | RegionClass::Mark)) {
+            return Some(values::RANGE_KIND);
+        }
+        let is_of_gpu = self.trace.definitions.regions.get(&region)?.paradigm == Paradigm::Cuda;
+        is_of_gpu.then_some(values::GPU_KIND)
     }
 
     /// Prints the regions that were entered before the wanted time and have not been left.

@@ -121,7 +121,7 @@ Start with:
 Exit codes: 0 all is well, 1 the trace has problems (doctor: a recording would have), 2 wrong usage or a file that cannot be \
 read or written, 3 slower and 4 not known whether slower (`diff --fail-if-slower`); `run` ends with the exit code of its command.";
 
-/// Records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
+/// Records NCCL jobs as OTF2 archives, and says what is slow, who is late and why a job hangs.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-otf2", version = command_line::short(), long_version = command_line::long(),
     after_help = AFTER_HELP, max_term_width = 100)]
@@ -164,7 +164,7 @@ pub(crate) enum Verb {
     Merge(merge::Request),
     /// Write an archive in the format of another program: Perfetto, PyTorch, TensorBoard, Parquet, Scalasca
     Export(export::Request),
-    /// Write man pages and completions for bash, zsh and fish
+    /// Write man pages, JSON Schemas, and completions for bash, zsh and fish
     #[command(hide = true)]
     Pages(pages::Request),
 }

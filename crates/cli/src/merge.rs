@@ -69,7 +69,7 @@ pub(crate) struct Request {
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not believe the clocks: lay NCCL's first event this many seconds after the beginning of
+    /// Ignore the clocks: place NCCL's first event this many seconds after the beginning of
     /// Score-P's trace. A guess, for traces whose clocks have nothing in common
     #[arg(long, value_name = "SECONDS", value_parser = seconds_from_0)]
     align_start: Option<f64>,
@@ -154,6 +154,10 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
 }
 
 fn anchor(path: &Path) -> Result<PathBuf> {
+    if path.try_exists().is_ok_and(|is_there| !is_there) {
+        let shown = path.display();
+        bail!("{shown}: no such file or directory; name Score-P's experiment directory and that of NCCL's archive");
+    }
     let anchor = archives::anchor(path);
     if anchor.is_err() && path.join(SETTINGS).exists() {
         bail!("{}: Score-P was here and wrote no trace: it does so with SCOREP_ENABLE_TRACING=true", path.display());

@@ -32,6 +32,10 @@ pub(crate) enum Cell {
     Rate(f64),
     Number(f64),
     Share(f64),
+    /// A share by which something changed, with its sign.
+    Change(f64),
+    /// That something is chance.
+    Probability(f64),
     None,
 }
 
@@ -172,7 +176,14 @@ impl NumberTable {
 fn value(cell: Option<&Cell>) -> f64 {
     match cell {
         Some(Cell::Count(number) | Cell::Bytes(number)) => real(*number),
-        Some(Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number)) => *number,
+        Some(
+            Cell::Time(number)
+            | Cell::Rate(number)
+            | Cell::Number(number)
+            | Cell::Share(number)
+            | Cell::Change(number)
+            | Cell::Probability(number),
+        ) => *number,
         Some(Cell::Text(_) | Cell::None) | None => f64::NEG_INFINITY,
     }
 }
@@ -187,6 +198,9 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
         Cell::Rate(rate) => bandwidth(*rate),
         Cell::Number(number) => format!("{number:.2}"),
         Cell::Share(share) => format!("{:.1} %", share * 100.0).replace('-', "−"),
+        Cell::Change(share) => format!("{:+.1} %", share * 100.0).replace('-', "−"),
+        Cell::Probability(share) if *share < 0.01 => "< 0.01".to_owned(),
+        Cell::Probability(share) => format!("{share:.2}"),
         Cell::None => "-".to_owned(),
     }
 }
@@ -205,7 +219,12 @@ fn plain(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => inert(text),
         Cell::Count(number) | Cell::Bytes(number) => number.to_string(),
-        Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number) => number.to_string(),
+        Cell::Time(number)
+        | Cell::Rate(number)
+        | Cell::Number(number)
+        | Cell::Share(number)
+        | Cell::Change(number)
+        | Cell::Probability(number) => number.to_string(),
         Cell::None => String::new(),
     }
 }

@@ -135,6 +135,9 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let (page, folder) = (output.display().to_string(), folder.map(|folder| folder.display().to_string()));
     let more = match &folder {
         Some(folder) => format!(", and {files} {} in {folder}", if files == 1 { "file" } else { "files" }),
+        None if events_in_page == 0 && events > 0 => {
+            format!("; it has none of {events} events: a larger `--size` keeps those that matter most, `--full` all")
+        }
         None if events_in_page < events => {
             format!("; it has {events_in_page} of {events} events, those that matter most: `--full` keeps all")
         }

@@ -2,7 +2,7 @@
 
 use crate::command_line::{AvailableValues, requested};
 use crate::print::process;
-use crate::print::process::Time;
+use crate::print::process::{RankRange, Time};
 use analysis::{Filter, Role, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -13,9 +13,9 @@ pub(crate) struct Select {
     #[arg(long, value_name = "COMM", value_delimiter = ',')]
     comm: Vec<String>,
 
-    /// Only these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = process::rank::<u32>)]
-    pub(crate) rank: Vec<u32>,
+    /// Only these ranks (of their communicators), such as 3 or 0,4-7
+    #[arg(long, value_name = "RANK", value_delimiter = ',')]
+    pub(crate) rank: Vec<RankRange>,
 
     /// Only these functions, such as AllReduce,Send
     #[arg(long, value_name = "FUNCTION", value_delimiter = ',')]
@@ -41,6 +41,11 @@ impl Select {
         Ok(process::Filter::new(&self.comm, &self.rank, (self.from, self.to)))
     }
 
+    /// Call after [`Self::filter`], which refuses ranges with ranks that are not there.
+    pub(crate) fn ranks(&self) -> Vec<u32> {
+        self.rank.iter().flat_map(RankRange::ranks).filter_map(|rank| u32::try_from(rank).ok()).collect()
+    }
+
     /// Whether only a time and ranks are selected, which is what a page of one run can be cut to.
     pub(crate) fn is_of_page(&self) -> bool {
         self.comm.is_empty() && self.function.is_empty()
@@ -60,13 +65,13 @@ impl Select {
         let present =
             AvailableValues::new(trace, begin_ns, |comm| communicators.is_empty() || communicators.contains(&comm));
         present.has_communicators(&self.comm, |wanted| !meant(wanted).is_empty())?;
-        present.has_ranks(self.rank.iter().copied().map(i64::from))?;
+        present.has_ranks(self.rank.iter().flat_map(RankRange::ranks))?;
         let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.absolute_ns(begin_ns)));
         present.has_time(from_ns, to_ns)?;
         let filter = Filter {
             communicators,
             functions: self.function.clone(),
-            ranks: self.rank.clone(),
+            ranks: self.ranks(),
             from_ns: from_ns.map(|ns| ns.saturating_sub(begin_ns)),
             to_ns: to_ns.map(|ns| ns.saturating_sub(begin_ns)),
             step: None,

@@ -93,6 +93,9 @@ fn check_name(name: &str) -> Result<(), String> {
 impl fmt::Display for StepRanges {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranges: Vec<String> = self.ranges.iter().map(StepRange::to_string).collect();
+        if let (Some(name), [StepRange { first: 1, last: u32::MAX }]) = (&self.name, self.ranges.as_slice()) {
+            return formatter.write_str(name);
+        }
         let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}:"));
         write!(formatter, "{name}{}", ranges.join(","))
     }
@@ -320,11 +323,8 @@ pub(crate) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, S
     let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        format!(
-            "not one of {}; nearest: {}; the default is used",
-            names.join(", "),
-            nearest(value, names.iter().copied())
-        )
+        let near = nearest(value, names.iter().copied()).map_or_else(String::new, |near| format!("; nearest: {near}"));
+        format!("not one of {}{near}; the default is used", names.join(", "))
     })
 }
 
@@ -369,9 +369,10 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
-    let distance = |known: &&str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
-    known.min_by_key(distance).unwrap_or("")
+/// The known word that differs least; `None` if it differs in more than half of its letters.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |known: &str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    known.min_by_key(|known| distance(known)).filter(|near| 2 * distance(near) <= near.len())
 }
 
 /// Reads an event set: presets, kinds, `-kind`, numbers.
@@ -409,10 +410,11 @@ fn event_bits(word: &str) -> Result<u32, String> {
     let known: Vec<(&str, u32)> = presets.into_iter().chain(kinds).collect();
     match known.iter().find(|(name, _)| name.eq_ignore_ascii_case(plain)) {
         Some((_, bits)) => Ok(*bits),
-        None => Err(format!(
-            "{word} is no preset or event kind (nearest: {})",
-            nearest(plain, known.iter().map(|(name, _)| *name))
-        )),
+        None => {
+            let near = nearest(plain, known.iter().map(|(name, _)| *name));
+            let near = near.map_or_else(String::new, |near| format!(" (nearest: {near})"));
+            Err(format!("{word} is no preset or event kind{near}"))
+        }
     }
 }
 
@@ -489,6 +491,7 @@ mod tests {
                 let shown = StepRanges::parse(text).expect(text).to_string();
                 assert_eq!(StepRanges::parse(&shown), StepRanges::parse(text), "{shown}");
             }
+            assert_eq!(StepRanges::parse("backward").expect("a name").to_string(), "backward");
         }
 
         #[test]

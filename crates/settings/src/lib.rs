@@ -76,7 +76,7 @@ impl Config {
             None => {
                 let known = VARIABLES.iter().map(|variable| variable.name);
                 Err(match nearest(name, known) {
-                    near if strsim::levenshtein(name, near) <= MOST_TYPOS => {
+                    Some(near) if strsim::levenshtein(name, near) <= MOST_TYPOS => {
                         format!("no such variable; the nearest is {near}")
                     }
                     _ => "no such variable (docs/REFERENCE.md has all)".to_owned(),

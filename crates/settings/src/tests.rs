@@ -18,6 +18,7 @@ fn what_makes_no_sense_keeps_the_default_and_says_so() {
         ("NCCL_OTF2_EVENTS", "standart", "nearest: standard"),
         ("NCCL_OTF2_FINALIZE", "inlien", "nearest: inline"),
         ("NCCL_OTF2_FINALIZE_TIMEOUT", "-3", ""),
+        ("NCCL_OTF2_GPU", "yes", "events; the default is used"),
         ("NCCL_OTF2_LEVEL", "lihgt", "nearest: light"),
         ("NCCL_OTF2_MAX_SIZE", "lots", ""),
     ];

@@ -11,7 +11,7 @@ use crate::cache;
 use crate::cargo;
 use crate::process;
 
-/// Look for files on which what reads them breaks a promise
+/// Look for inputs on which code that reads files panics, overflows, hangs or takes too much memory
 ///
 /// The targets are in tests/fuzz. Each begins with the inputs in tests/fuzz/corpus/TARGET, which `cargo test -p fuzz`
 /// replays without a fuzzer. An input that breaks a promise is left in target/fuzz/found.

@@ -107,6 +107,8 @@ pub struct RangeChange {
     pub b: u64,
     /// Its time, mean over threads: median over the times that they were in it.
     pub median: Difference,
+    /// As of a group.
+    pub is_coarse: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -125,6 +127,15 @@ pub struct Difference {
     /// The largest share of `a_ns` by which B may be slower, `error_ns` included; null like `resolution`.
     pub slower_at_most: Option<f64>,
     pub outcome: Outcome,
+}
+
+/// If only a larger change would be detected, "no difference" would overstate the result.
+const COARSE: f64 = 0.5;
+
+impl Difference {
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.resolution.is_some_and(|share| share >= COARSE)
+    }
 }
 
 impl Group {

@@ -23,8 +23,6 @@ pub use crate::statistics::difference::Placement;
 
 /// The probability that all intervals of a comparison contain their true values.
 const CONFIDENCE: f64 = 0.99;
-/// If only a larger change would be detected, "no difference" would overstate the result.
-const COARSE: f64 = 0.5;
 
 #[derive(Clone, Debug)]
 pub struct RunSamples {
@@ -146,12 +144,11 @@ impl<'a> SamplePair<'a> {
         {
             outcome = p99.outcome;
         }
-        let resolution = median.and_then(|difference| difference.resolution);
         Group {
             a: self.a.kind.clone(),
             b: self.b.kind.clone(),
             outcome,
-            is_coarse: outcome == Outcome::NoDifference && resolution.is_some_and(|share| share >= COARSE),
+            is_coarse: outcome == Outcome::NoDifference && median.is_some_and(|difference| difference.is_coarse()),
             reason: (outcome == Outcome::Unclear).then(|| self.reason()),
             median,
             p99,
@@ -201,7 +198,11 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = &comparison.groups;
     let mut reasons: Vec<String> = unfinished(comparison).into_iter().collect();
     if groups.is_empty() && reasons.is_empty() {
-        return Some(format!("could not see {}. {}", percent(share), comparison.sentence));
+        return Some(format!(
+            "cannot decide whether B is more than {} slower. {}",
+            percent(share),
+            comparison.sentence
+        ));
     }
     reasons.extend(uncompared(comparison, share));
     let at_most =
@@ -212,7 +213,8 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
         let number = plural(groups.len() as u64, "group of operations", "groups of operations");
         format!("in {} of {number}, {}", open.len(), reach(group, open.len()))
     }));
-    (!reasons.is_empty()).then(|| format!("could not see {}: {}", percent(share), reasons.join("; ")))
+    let reasons = reasons.join("; ");
+    (!reasons.is_empty()).then(|| format!("cannot decide whether B is more than {} slower: {reasons}", percent(share)))
 }
 
 /// Operations of B that did not end: their full duration is unknown.

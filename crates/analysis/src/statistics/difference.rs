@@ -519,11 +519,15 @@ pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<RangePair<'a>> {
 
 /// The changes of ranges: those with a difference first, sorted by what the difference costs B.
 pub(super) fn changes(pairs: &[RangePair<'_>], miss: f64) -> Vec<RangeChange> {
-    let changes = pairs.iter().map(|pair| RangeChange {
-        path: names_of(pair.path),
-        a: pair.counts[0],
-        b: pair.counts[1],
-        median: pair.estimate.difference(miss),
+    let changes = pairs.iter().map(|pair| {
+        let median = pair.estimate.difference(miss);
+        RangeChange {
+            path: names_of(pair.path),
+            a: pair.counts[0],
+            b: pair.counts[1],
+            median,
+            is_coarse: median.outcome == Outcome::NoDifference && median.is_coarse(),
+        }
     });
     let mut changes: Vec<RangeChange> = changes.collect();
     nccl_events::sort::sort_by_key(&mut changes, |change| {
@@ -546,5 +550,14 @@ mod tests {
         let found = QuantileDifference::new(&uneven, &[10.0; 200], 0.5, Some(0)).expect("values").difference(0.05);
         let [low_ns, _] = found.interval_ns.expect("an interval");
         assert!(low_ns < 0.0 && low_ns >= -found.a_ns, "{found:?}");
+    }
+
+    #[test]
+    fn a_range_in_which_only_a_large_change_would_show_is_coarse() {
+        let uneven = (0..200_u32).map(|at| if at / 20 % 2 == 0 { 10_000.0 } else { 10.0 }).collect();
+        let run = Durations::from([("even".to_owned(), vec![10.0; 200]), ("uneven".to_owned(), uneven)]);
+        let changes = changes(&pairs(&run, &run), 0.05);
+        let coarse: BTreeMap<_, _> = changes.iter().map(|change| (change.path[0].as_str(), change.is_coarse)).collect();
+        assert_eq!(coarse, BTreeMap::from([("even", false), ("uneven", true)]));
     }
 }

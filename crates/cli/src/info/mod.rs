@@ -34,8 +34,8 @@ Operations are counted on every rank that ran them: an all-reduce of 8 ranks cou
 those of the operation, not of the call. `timing` says what they were measured by:
   cupti          the kernels, as CUPTI reported
   event          CUDA events around the launch
-  kernelch       the GPU's own times
-  kernelch-host  when the host heard of them
+  kernelch       the GPU's own times of the kernels' channels
+  kernelch-host  the host's times: when NCCL saw these channels start and stop
   shared-kernel  while the other operations of its kernel ran
   proxy          from the launch to the last network transfer
   enqueue        only the time it took to queue them, not how long they ran

@@ -300,7 +300,10 @@ pub(crate) struct Collector {
 impl Request {
     pub(crate) fn check(&self) -> Result<()> {
         let has_output = self.listen.is_some() || self.textfile.is_some() || self.otlp.is_some() || self.json;
-        ensure!(has_output || self.once, "nobody would get metrics: --listen, --textfile, --otlp, --json or --once");
+        ensure!(
+            has_output || self.once,
+            "nobody would get metrics: give --listen, --textfile, --otlp, --json or --once"
+        );
         if let Some(directory) = &self.textfile {
             let shown = directory.display();
             ensure!(directory.is_dir(), "--textfile {shown}: there is no such directory");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fmt, fs};
@@ -395,9 +396,9 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "COMM", value_delimiter = ',')]
     comm: Vec<String>,
 
-    /// Only of these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = rank::<i32>, allow_negative_numbers = true)]
-    rank: Vec<i32>,
+    /// Only of these ranks (of their communicators), such as 3 or 0,4-7
+    #[arg(long, value_name = "RANK", value_delimiter = ',', allow_negative_numbers = true)]
+    rank: Vec<RankRange>,
 
     /// Only of these kinds, such as Coll,ProxyStep
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -416,8 +417,34 @@ pub(crate) struct Filter {
     pub(crate) limit: Option<u64>,
 }
 
-pub(crate) fn rank<T: FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "is no rank such as 3; several go with commas: 0,1,2")
+/// One rank, or those from one to another: `3`, `4-7`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RankRange(RangeInclusive<i64>);
+
+impl RankRange {
+    pub(crate) fn ranks(&self) -> RangeInclusive<i64> {
+        self.0.clone()
+    }
+}
+
+impl FromStr for RankRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // A number may begin with a minus: the rank is -1 where NCCL does not know it.
+        let ends = text.match_indices('-').find(|(at, _)| *at > 0);
+        let (first, last) = ends.map_or((text, text), |(at, _)| (&text[..at], &text[at + 1..]));
+        let ends = first.parse().ok().zip(last.parse().ok());
+        let range = ends.map(|(first, last): (i64, i64)| first..=last).filter(|range| !range.is_empty());
+        range.map(Self).ok_or("is no rank such as 3 and no range such as 4-7; several go with commas: 0,2,4-7")
+    }
+}
+
+impl Display for RankRange {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        let (first, last) = (self.0.start(), self.0.end());
+        if first == last { write!(to, "{first}") } else { write!(to, "{first}-{last}") }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -461,9 +488,8 @@ impl Time {
 }
 
 impl Filter {
-    pub(crate) fn new(comm: &[String], rank: &[u32], (from, to): (Option<Time>, Option<Time>)) -> Self {
-        let rank = rank.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
-        Self { comm: comm.to_vec(), rank, from, to, ..Self::default() }
+    pub(crate) fn new(comm: &[String], rank: &[RankRange], (from, to): (Option<Time>, Option<Time>)) -> Self {
+        Self { comm: comm.to_vec(), rank: rank.to_vec(), from, to, ..Self::default() }
     }
 
     pub(crate) const fn is_about_time(&self) -> bool {
@@ -487,7 +513,7 @@ impl Filter {
     }
 
     pub(crate) fn wants_rank(&self, rank: Option<i64>) -> bool {
-        self.rank.is_empty() || self.rank.iter().any(|wanted| Some(i64::from(*wanted)) == rank)
+        self.rank.is_empty() || rank.is_some_and(|rank| self.rank.iter().any(|wanted| wanted.0.contains(&rank)))
     }
 
     pub(crate) fn wants_kind(&self, kind: &str) -> bool {
@@ -505,7 +531,7 @@ impl Filter {
     pub(crate) fn refuse_absent(&self, present: &AvailableValues, has_comm: impl Fn(&Self) -> bool) -> Result<()> {
         let single = |comm: &str| Self { comm: vec![comm.to_owned()], ..Self::default() };
         present.has_communicators(&self.comm, |comm| has_comm(&single(comm)))?;
-        present.has_ranks(self.rank.iter().copied().map(i64::from))?;
+        present.has_ranks(self.rank.iter().flat_map(RankRange::ranks))?;
         let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.absolute_ns(present.begin_ns)));
         present.has_time(from_ns, to_ns)
     }
@@ -533,6 +559,17 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_numbers_or_ranges() {
+        for (text, ranks) in [("3", 3..=3), ("4-7", 4..=7), ("-1", -1..=-1), ("-1-2", -1..=2)] {
+            assert_eq!(text.parse(), Ok(RankRange(ranks)), "{text}");
+            assert_eq!(text.parse::<RankRange>().expect(text).to_string(), text);
+        }
+        for wrong in ["", "-", "x", "7-4", "4-", "1-2-3", "1,2"] {
+            wrong.parse::<RankRange>().expect_err(wrong);
+        }
+    }
 
     #[test]
     fn times_are_exact() {

@@ -95,7 +95,9 @@ impl Directory {
         if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
-        let failed = || format!("cannot make {} (--out names another)", self.path.display());
+        let is_set = request.out.is_none() && env::var("NCCL_OTF2_DIR").is_ok_and(|template| !template.is_empty());
+        let origin = if is_set { "from NCCL_OTF2_DIR; " } else { "" };
+        let failed = || format!("cannot make {} ({origin}--out names another)", self.path.display());
         // No other user may read the recording, or put files there.
         let is_new = !self.path.exists();
         host::directories(&self.path).with_context(failed)?;
@@ -450,7 +452,7 @@ fn why_strayed(strayed: &StrayProcess, directory: &Path) -> Text {
 fn why_nothing(plugin: &Path, directory: &Path, ended: ExitStatus) -> Text {
     let failed = if ended.success() { String::new() } else { format!("\n  - The command failed: {ended}.") };
     let reasons = format!(
-        "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in the place of the command, finds most of the usual
+        "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in place of the command, finds most of the usual
 reasons:{failed}
   - The command did not use NCCL, or made no communicator.
   - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with `PROFILER`:

@@ -23,8 +23,12 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     let mut job = JobEnvironment::read();
     let plugin = plugin::find(request.plugin.as_deref())?;
     let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
+    let is_first = job.rank.unwrap_or(0) == 0;
     let mut variables = request.settings.variables()?;
-    variables.extend(settings::plugin_variables(&plugin, request, job.rank.unwrap_or(0) == 0)?);
+    if is_first {
+        settings::note_bad_variables(&variables);
+    }
+    variables.extend(settings::plugin_variables(&plugin, request, is_first)?);
     let mut directory = Directory::choose(request.out.as_deref(), program, &mut job)?;
     directory.prepare(program, request, &mut job)?;
     variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));

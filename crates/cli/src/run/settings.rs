@@ -28,8 +28,8 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "[NAME:]FIRST-LAST|NAME", value_hint = ValueHint::Other)]
     steps: Option<String>,
 
-    /// Keep only the end of each process's recording: the last 64M, 256M (=256M), 120 s (=120s), or both (=1G,120s)
-    #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true, value_hint = ValueHint::Other)]
+    /// Keep only the end of each process's recording: the last 64M, or a size (=256M), a time (=120s) or both (=1G,120s)
+    #[arg(long, value_name = "SIZE,SECONDSs", num_args = 0..=1, require_equals = true, value_hint = ValueHint::Other)]
     #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
     flight: Option<Option<String>>,
 
@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SIZE", value_hint = ValueHint::Other)]
     max_size: Option<String>,
 
-    /// What of the recorded goes into the archive: light, standard or full
+    /// How much of the recording goes into the archive: light, standard or full
     #[arg(long, value_name = "LEVEL", value_hint = ValueHint::Other)]
     level: Option<String>,
 
@@ -157,6 +157,15 @@ impl Settings {
             }
         }
         Ok((size, seconds))
+    }
+}
+
+/// Prints what the plugin will say of the environment's variables, but for those that options replace.
+pub(super) fn note_bad_variables(given: &Variables) {
+    for remark in Config::from_environment().remarks {
+        if !given.iter().any(|(name, _)| remark.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))) {
+            output::note(remark);
+        }
     }
 }
 

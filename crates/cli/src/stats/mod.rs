@@ -39,9 +39,11 @@ arrival, transfer from there to its end; what the clocks or the timing do not al
 are summed over all ranks; those of several causes overlap and do not add up. Whether a late \
 rank calls, launches or begins late is named if that has half of the time in which others waited for it.
 
-Latency and rate of a pair or channel are a regression of time on bytes over all steps, weighted by 1/t², so that \
-large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise only adds time: latency_least and rate_least, over the least time for \
-each size, are beside.
+Of a pair or channel, `latency` and `rate_fit` are a regression of time on bytes over all steps, weighted by 1/t², so \
+that large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise \
+only adds time: `latency_least` and `rate_least` are over the least time for each size. `rate` is bytes divided by the \
+time in which a step was under way. `slowdown` is the median of a step's time divided by that of the other links for \
+its size, and `excess` the time that would be saved on this link if it were like the others.
 
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
 bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \
@@ -117,7 +119,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
         finalize::add_baseline(&mut report, path)?;
     }
     if let Some(step) = request.step.as_deref().filter(|_| report.steps.is_none()) {
-        bail!("no thread has a range {step:?}; a step is one name of those that `--by phase` shows");
+        bail!("no thread has a range {step:?}; --step takes the name of one range, and `--by phase` shows the names");
     }
     if let Some(levels) = request.level {
         report.phases = tables::up_to(report.phases, levels);
@@ -129,7 +131,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     if request.json {
         output::json(&report)?;
     } else if request.csv {
-        let mut sheet = tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.rank);
+        let mut sheet = tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.ranks());
         sheet.sort_and_limit(request.sort.as_deref(), request.limit)?;
         output::exact(&sheet.csv()?)?;
     } else {
@@ -148,9 +150,10 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
         Some(by) => vec![by],
         None => TableKind::value_variants().to_vec(),
     };
+    let ranks = request.select.ranks();
     let mut is_known = false;
     for by in shown {
-        let mut sheet = tables::sheet(report, by, &request.select.rank);
+        let mut sheet = tables::sheet(report, by, &ranks);
         if let Some(sort) = request.sort.as_deref().filter(|sort| request.by.is_none() && !sheet.has(sort)) {
             is_known |= tables::is_column(report, sort);
             sheet.sort_and_limit(None, Some(request.limit.unwrap_or(SHORT)))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::output;
 use crate::output::{Cell, NumberTable};
 use analysis::results::{
-    Budget, Cause, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank, Report, Run, Why,
+    Budget, Cause, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank, Report, Run, Step, Why,
 };
 use analysis::units;
 use analysis::units::{count, plural, real};
@@ -155,7 +155,8 @@ fn operations(report: &Report) -> NumberTable {
             ("+unclear", |(_, row)| compared(&row.budget, row.budget.unclear_ns)),
         ],
     );
-    let why = "no expected_busbw: the algorithm or a rank is unknown, or NCCL's graph of a host lacks ranks of it";
+    let why = "no expected_busbw: NCCL did not report the algorithm, ranks of the communicator were not recorded, or \
+               NCCL's graph of a host does not have all of its ranks";
     let remarks = [lacks_bound.then(|| why.to_owned()), few_have_bandwidth(report)].into_iter().flatten();
     sheet.remark = Some(remarks.collect::<Vec<_>>().join(". ")).filter(|all| !all.is_empty());
     sheet
@@ -217,7 +218,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> NumberTable {
             ("+caused_alone", |row| time(row.caused_alone_ns)),
             ("+lost", |row| time(row.lost_ns)),
             ("+collectives", |row| Cell::Count(row.instances)),
-            ("+p_value", |row| Cell::Number(row.p_value)),
+            ("+p_value", |row| Cell::Probability(row.p_value)),
             ("+trend_per_s", |row| optional(row.trend_ns_per_s, Cell::Time)),
             ("+changed_at", |row| optional(row.change.map(|change| change.at_ns), time)),
             ("+before", |row| optional(row.change.map(|change| change.before), Cell::Time)),
@@ -314,20 +315,26 @@ fn overlap(report: &Report, wanted: &[u32]) -> NumberTable {
 fn anomalies(report: &Report) -> NumberTable {
     NumberTable::from_rows(
         "collectives that took far longer than others of their kind",
-        &report.anomalies,
+        report.anomalies.iter().map(|anomaly| (report, anomaly)),
         &[
-            ("lost", |row| time(row.lost_ns)),
-            ("what", |row| text(&row.sentence)),
-            ("+start", |row| time(row.start_ns)),
-            ("+end", |row| time(row.end_ns)),
-            ("+median", |row| Cell::Time(row.median_ns)),
-            ("+skew", |row| time(row.skew_ns)),
-            ("+sequence", |row| optional(row.sequence, Cell::Count)),
-            ("+cause", |row| text(word(row.kind))),
-            ("+location", |row| Cell::Count(row.location)),
-            ("+event", |row| optional(row.event, Cell::Count)),
+            ("lost", |(_, row)| time(row.lost_ns)),
+            ("what", |(_, row)| text(&row.sentence)),
+            ("+start", |(_, row)| time(row.start_ns)),
+            ("+end", |(_, row)| time(row.end_ns)),
+            ("+median", |(_, row)| Cell::Time(row.median_ns)),
+            ("+skew", |(_, row)| time(row.skew_ns)),
+            ("+sequence", |(_, row)| optional(row.sequence, Cell::Count)),
+            ("+cause", |(_, row)| text(word(row.kind))),
+            ("+event", |(_, row)| optional(row.event, |event| text(event.to_string()))),
+            ("+event_on", |(report, row)| optional(rank_at(report, row.location), text)),
         ],
     )
+}
+
+/// The rank whose operations are on a location.
+fn rank_at(report: &Report, location: u64) -> Option<String> {
+    let has_it = |rank: &&Rank| rank.members.iter().any(|member| member.location == location);
+    report.ranks.iter().find(has_it).map(|rank| rank.name.clone())
 }
 
 pub(super) const NO_PHASES: &str = "no ranges of the program were recorded: that takes a program that names ranges through \
@@ -387,6 +394,11 @@ fn rate(bytes: u64, ns: u64) -> Cell {
 }
 
 pub(super) fn steps(report: &Report) -> NumberTable {
+    // A step without operations may not have been recorded where recording was off for a part of the run.
+    fn part(report: &Report, step: &Step, part_ns: u64) -> Cell {
+        let may_lack = report.completeness.switches > 0 && step.budget.operations_ns == 0;
+        if may_lack { Cell::None } else { share(part_ns, step.ranks_ns) }
+    }
     let steps = report.steps.iter().flat_map(|steps| &steps.steps);
     let mut sheet = NumberTable::from_rows(
         "steps of the program: time on the slowest rank, and what operations called in the step cost",
@@ -395,9 +407,9 @@ pub(super) fn steps(report: &Report) -> NumberTable {
             ("step", |(_, row)| Cell::Count(row.number)),
             ("time", |(_, row)| time(row.duration_ns)),
             ("fastest", |(_, row)| time(row.shortest_ns)),
-            ("communication", |(_, row)| share(row.budget.operations_ns, row.ranks_ns)),
-            ("waiting", |(_, row)| share(row.budget.waiting_ns, row.ranks_ns)),
-            ("transfer", |(_, row)| share(row.budget.transfer_ns, row.ranks_ns)),
+            ("communication", |(report, row)| part(report, row, row.budget.operations_ns)),
+            ("waiting", |(report, row)| part(report, row, row.budget.waiting_ns)),
+            ("transfer", |(report, row)| part(report, row, row.budget.transfer_ns)),
             ("begin", |(_, row)| time(row.start_ns)),
             ("+slowest_rank", |(report, row)| optional(row.slowest, |number| text(rank(report, number)))),
         ],

@@ -279,7 +279,7 @@ pub(crate) fn summary(view: View<'_>) -> Vec<String> {
     let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
     for (state, word) in [
         (ProcessState::Stopped, "stopped"),
-        (ProcessState::Finished, "finished"),
+        (ProcessState::Finished, "ended"),
         (ProcessState::Gone, "gone"),
         (ProcessState::Unknown, "in other containers"),
     ] {

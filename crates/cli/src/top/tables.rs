@@ -182,7 +182,7 @@ impl<'a> View<'a> {
         }
         let rows = classes.into_iter().map(|(subject, operations)| TableRow { view: self, subject, operations });
         let mut sheet = NumberTable::from_rows(
-            "operations, counted on every rank; sizes from this power of two on",
+            "operations, counted on every rank, by size from one power of two to the next",
             rows,
             &[
                 ("function", |of| text(of.subject.1.0)),
@@ -287,7 +287,7 @@ pub(crate) fn state(process: &Process) -> &'static str {
     match process.state {
         ProcessState::Running => "running",
         ProcessState::Stopped => "stopped",
-        ProcessState::Finished => "finished",
+        ProcessState::Finished => "ended",
         ProcessState::Gone => "gone",
         ProcessState::Unknown => "unknown",
     }

@@ -322,7 +322,8 @@ impl RunningCommand {
                 false
             }
             Ok(Some(status)) => {
-                output::note(format_args!("the command for `{}` ended after {took:.1?}: {status}", self.event));
+                let took = time(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+                output::note(format_args!("the command for `{}` ended after {took}: {status}", self.event));
                 true
             }
             Err(error) => {

@@ -43,6 +43,7 @@ fn one_table_is_sorted_filtered_and_given_as_csv() {
     for (arguments, number) in [
         (&["--function", "send"][..], 2),
         (&["--by", "ranks", "--rank", "1"], 2),
+        (&["--by", "ranks", "--rank", "0-1"], 3),
         (&["--limit", "1"], 2),
         (&["--comm", "world", "--from", "300ns"], 3),
     ] {
@@ -98,7 +99,8 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
         ("--comm world,nobody", "no communicator is called nobody: the archive has world"),
         ("--rank 77", "no rank 77: the archive has ranks 0 to 1"),
         ("--rank 0,77", "no rank 77"),
-        ("--rank 0-1", "is no rank such as 3; several go with commas: 0,1,2"),
+        ("--rank 0-4", "no rank 2: the archive has ranks 0 to 1"),
+        ("--rank 1-0", "is no rank such as 3 and no range such as 4-7; several go with commas: 0,2,4-7"),
         ("--function Foo", "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
         ("--from 99s", "--from 99.000 s is after the end of the archive, 355 ns"),
         ("--to @5", "--to is 95 ns before the beginning of the archive"),

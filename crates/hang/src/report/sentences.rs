@@ -174,7 +174,7 @@ fn reason_text(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
             format!("{who} {}: it {is} {}", not_called(), in_call(job, suspect.member))
         }
         Reason::InTheCall => format!("{who} {holds_up} {in_comm}: it {is} {}", in_call(job, suspect.member)),
-        Reason::NotCalled => format!("{who} {}{}", not_called(), last_sign_of_life(process)),
+        Reason::NotCalled => format!("{who} {}{}", not_called(), last_event(process)),
         Reason::NeverCame => format!(
             "{who} {has} recorded nothing and {}: its process never came so far, or {} without the plugin",
             not_called(),
@@ -210,10 +210,10 @@ fn in_call(job: &Job, member: Member) -> String {
     reported.unwrap_or_else(|| tense(job, UNKNOWN_CALL, UNKNOWN_CALL_PAST).to_owned())
 }
 
-fn last_sign_of_life(process: Option<&Process>) -> String {
+fn last_event(process: Option<&Process>) -> String {
     let process = process.filter(|process| process.last_event_ns > 0);
     let idle_ns = process.and_then(|process| process.until_ns.checked_sub(process.last_event_ns));
-    idle_ns.map_or_else(String::new, |ns| format!(" (NCCL's last sign of life in it was {} before)", time(ns)))
+    idle_ns.map_or_else(String::new, |ns| format!(" (NCCL's last event in this process was {} earlier)", time(ns)))
 }
 
 fn not_called(job: &Job, blockage: &Blockage, (_, rank): Member) -> String {

@@ -17,7 +17,7 @@ const OUTCOMES = { slower: 'slower', faster: 'faster', 'no-difference': 'no diff
 /** No difference, where only a change by half and more would show. */
 const NOT_SHOWN = 'not shown';
 
-/** @param {Group} group */
+/** @param {Pick<Group, 'outcome' | 'is_coarse'>} group */
 const said = ({ outcome, is_coarse: isCoarse }) => (isCoarse ? NOT_SHOWN : OUTCOMES[outcome]);
 
 /** With its sign. @param {number | null | undefined} value @param {(value: number) => string} text */
@@ -146,6 +146,8 @@ function ranges({ ranges: rows, runs }) {
     threads were in the ranges that the program names through NVTX, and are in both runs fifty times and more.`);
   const change = (/** @type {Difference} */ { share }) => signed(share, (value) => number(value * 100, 1));
   const millis = (/** @type {number} */ ns) => number(ns / 1e6, 3);
+  const outcomeOf = (/** @type {typeof rows[0]} */ { median, is_coarse: isCoarse }) =>
+    said({ outcome: median.outcome, is_coarse: isCoarse });
   fillTable(add(element, 'table', 'tight'), 'Ranges of both runs', [
     { title: 'range', head: true, className: 'wrap', key: ({ path }) => path.join(),
       cell: ({ path }) => pathText(path) },
@@ -159,7 +161,7 @@ function ranges({ ranges: rows, runs }) {
       signed(share, (value) => number(value * 100, 1))).join(' to ') },
     { title: 'count A', number: true, key: (row) => row.a, cell: (row) => number(row.a) },
     { title: 'count B', number: true, key: (row) => row.b, cell: (row) => number(row.b) },
-    { title: 'in B', key: ({ median }) => median.outcome, cell: ({ median }) => OUTCOMES[median.outcome] },
+    { title: 'in B', key: outcomeOf, cell: outcomeOf },
   ], rows, { limit: [24, 0] });
 }
 
@@ -189,7 +191,7 @@ function lacking(comparison) {
     { title: 'hosts', number: true, key: ({ kind }) => kind.hosts, cell: ({ kind }) => number(kind.hosts) },
     { title: 'size', number: true, key: ({ kind }) => kind.bytes_min,
       cell: ({ kind }) => sizes(kind.bytes_min, kind.bytes_max) },
-    { title: 'timed by', key: ({ kind }) => kind.timing, cell: ({ kind }) => kind.timing },
+    { title: 'timing', key: ({ kind }) => kind.timing, cell: ({ kind }) => kind.timing },
     { title: 'count', number: true, key: ({ kind }) => kind.count, cell: ({ counts }) => counts },
     { title: 'communicators', className: 'wrap', cell: ({ kind }) => kind.communicators.join(', ') },
     { title: 'why', className: 'wrap', key: ({ why }) => why, cell: ({ why }) => why },

@@ -67,7 +67,7 @@ export function operations({ report }) {
   fillTable(add(element, 'table'), 'Operations by function, communicator and size', [
     { title: 'function', head: true, key: (row) => row.function,
       cell: (row) => html`${dot(row.function)}${row.function}` },
-    { title: 'on', key: (row) => report.communicators[row.communicator]?.name ?? '',
+    { title: 'communicator', key: (row) => report.communicators[row.communicator]?.name ?? '',
       cell: (row) => report.communicators[row.communicator]?.name ?? NONE, className: 'name' },
     { title: 'size', number: true, key: (row) => row.bytes_min, cell: (row) => sizes(row.bytes_min, row.bytes_max) },
     { title: 'count', number: true, key: (row) => row.count, cell: (row) => number(row.count) },
@@ -76,16 +76,16 @@ export function operations({ report }) {
       cell: (row) => gigabytes(middle(row.algbw)) },
     { title: html`busbw,<br>GB/s`, number: true, key: (row) => middle(row.busbw) ?? -1,
       cell: (row) => gigabytes(middle(row.busbw)) },
-    { title: html`of transfer,<br>GB/s`, number: true, key: (row) => middle(row.transfer_busbw) ?? -1,
+    { title: html`transfer_<br>busbw, GB/s`, number: true, key: (row) => middle(row.transfer_busbw) ?? -1,
       cell: (row) => gigabytes(middle(row.transfer_busbw)) },
     ...(rows.some((row) => row.expected_busbw !== null) ? [expected] : []),
-    { title: html`sum,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
+    { title: html`total,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
     { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
       cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
     ...ofBaseline(rows),
     { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
       colourName(row.function))}</div>` },
-    { title: 'timed by', cell: timedBy },
+    { title: 'timing', cell: timedBy },
   ], rows, { sort: [rows.some((row) => row.expected_busbw !== null) ? 11 : 10, -1], limit: [24, 0] });
 }
 
@@ -94,7 +94,7 @@ export function operations({ report }) {
  * @type {import('#page/dom').Column<OperationClass>}
  */
 const expected = {
-  title: html`of what NCCL<br>expects`, number: true, key: (row) => row.expected_share ?? -1,
+  title: html`of_<br>expected`, number: true, key: (row) => row.expected_share ?? -1,
   cell: (row) => html`<span title="${gigabytes(row.expected_busbw)} GB/s expected">${percent(row.expected_share)}${
     row.reduced_by.length > 0 && ` (${row.reduced_by.join(', ')})`}</span>`,
 };
@@ -105,7 +105,7 @@ const expected = {
  */
 function ofBaseline(rows) {
   if (rows.every((row) => row.baseline === null)) return [];
-  return [{ title: html`of base-<br>line, %`, number: true, key: (row) => row.baseline?.share ?? -1,
+  return [{ title: html`of_base-<br>line, %`, number: true, key: (row) => row.baseline?.share ?? -1,
     cell: (row) => number((row.baseline?.share ?? NaN) * 100) }];
 }
 
@@ -150,7 +150,7 @@ export function timeByRank({ report }) {
       cell: (row) => seconds(row.budget.waiting_ns) },
     { title: 'transfer, s', number: true, key: (row) => row.budget.transfer_ns,
       cell: (row) => seconds(row.budget.transfer_ns) },
-    { title: 'sum, s', number: true, key: (row) => row.budget.operations_ns,
+    { title: 'operations, s', number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => seconds(row.budget.operations_ns) },
     { title: 'of the run, %', number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => number((row.budget.operations_ns / Math.max(1, report.run.duration_ns)) * 100, 1) },

@@ -260,7 +260,7 @@ class Pairs {
         cell: (cell) => gigabytes(fitOf(cell.link)?.rate ?? cell.link?.rate ?? null) },
       { title: 'R²', number: true, key: (cell) => fitOf(cell.link)?.r_squared ?? -1,
         cell: (cell) => number(fitOf(cell.link)?.r_squared, 3) },
-      { title: html`against<br>others, ×`, number: true, key: (cell) => cell.link?.slowdown ?? -1,
+      { title: html`slowdown,<br>×`, number: true, key: (cell) => cell.link?.slowdown ?? -1,
         cell: (cell) => number(cell.link?.slowdown, 2) },
       { title: html`excess,<br>s`, number: true, key: (cell) => cell.link?.excess_ns ?? 0,
         cell: (cell) => seconds(cell.link?.excess_ns ?? null) },
@@ -298,7 +298,7 @@ function linkFacts(link, fit) {
     ...(fit?.latency_ns ? /** @type {[string, unknown][]} */ ([['latency', duration(fit.latency_ns)],
       ['rate', `${gigabytes(fit.rate)} GB/s`]]) : []),
     ...(link.slowdown === null ? [] : /** @type {[string, unknown][]} */ ([
-      ['against others', `× ${number(link.slowdown, 2)}`]])),
+      ['slowdown', `× ${number(link.slowdown, 2)}`]])),
     ...Object.entries(link.waits).filter(([, ns]) => ns > 0).map(([name, ns]) =>
       /** @type {[string, unknown]} */ ([name.replace(/_ns$/, '').replaceAll('_', ' '), duration(ns)])),
   ];

@@ -8,9 +8,6 @@ import { html } from '#page/html';
 /** @typedef {import('../model').Report} Report */
 /** @typedef {import('../model').PathPart} PathPart */
 
-const NAMES = /** @type {Record<PathPart['kind'], string>} */ ({ computing: 'computing', launching: 'launching',
-  transfer: 'transfer', 'warm-up': 'first collectives', unclear: 'unclear' });
-
 /** @param {Model} model */
 export function path({ report }) {
   const found = report.critical_path;
@@ -20,7 +17,7 @@ export function path({ report }) {
     shorter by its length at most: by less where another path is nearly as long.`);
   const most = Math.max(1, ...found.parts.map((part) => part.ns));
   fillTable(add(element, 'table', 'tight'), 'Parts of the critical path', [
-    { title: 'part', head: true, key: (part) => part.kind, cell: (part) => NAMES[part.kind] },
+    { title: 'part', head: true, key: (part) => part.kind, cell: (part) => part.kind },
     { title: 'rank', key: (part) => part.rank ?? -1,
       cell: (part) => (part.rank === null ? NONE : report.ranks[part.rank]?.name) },
     { title: 'in', className: 'wrap', cell: (part) => placeOf(part, report) },

@@ -40,7 +40,7 @@ export function channels({ report }) {
       cell: (link) => html`<a href="#channels" data-at="${rows.indexOf(link)}">${name(link)}</a>` },
     { title: 'bytes', number: true, key: (link) => link.bytes, cell: (link) => bytes(link.bytes) },
     { title: html`rate,<br>GB/s`, number: true, key: (link) => link.rate ?? -1, cell: (link) => gigabytes(link.rate) },
-    { title: html`against<br>others, ×`, number: true, key: (link) => link.slowdown ?? -1,
+    { title: html`slowdown,<br>×`, number: true, key: (link) => link.slowdown ?? -1,
       cell: (link) => number(link.slowdown, 2) },
     { title: 'change', cell: (link) => (link.change ? html`at ${seconds(link.change.at_ns)} s: × ${
       number(link.change.before, 2)} → × ${number(link.change.after, 2)}` : unit('none')) },
@@ -176,13 +176,16 @@ export function completeness({ report }) {
   }
   const columns = add(element, 'div', 'columns');
   const left = add(columns, 'div');
-  fill(left, html`<h3>seen = written + lost + what is counted elsewhere</h3>`);
+  fill(left, html`<h3>seen = written + left out + not shown + duplicate; lost events were not seen</h3>`);
   const count = (/** @type {string} */ title, /** @type {string} */ key) => ({ title, number: true,
     cell: (/** @type {[string, Record<string, number>]} */ [, counts]) => number(counts[key] ?? 0) });
+  // Most archives have none of these.
+  const anyOf = (/** @type {string} */ title, /** @type {string} */ key) => (sum(key) > 0 ? [count(title, key)] : []);
   fillTable(add(left, 'table'), 'Events by kind', [
     { title: 'kind', head: true, cell: ([kind]) => KINDS[kind] ?? kind.replaceAll('_', ' ') },
-    count('seen', 'seen'), count('written', 'written'), count('lost', 'lost'), count('unfinished', 'unfinished'),
-    count('late', 'late'),
+    count('seen', 'seen'), count('written', 'written'), ...anyOf('left out', 'left_out'),
+    ...anyOf('not shown', 'not_shown'), ...anyOf('duplicate', 'duplicate'), count('lost', 'lost'),
+    count('unfinished', 'unfinished'), count('late', 'late'),
   ], kinds, { mark: ([, counts]) => (counts.lost ?? 0) > 0 });
   const list = (/** @type {string} */ title, /** @type {string[]} */ lines) => (lines.length === 0 ? '' :
     html`<h3>${title}</h3><ul>${lines.slice(0, 12).map((line) => html`<li>${line}</li>`)}${lines.length > 12 &&
@@ -220,8 +223,10 @@ export function howTo({ report, tool }) {
     ['p', 'how probable it is that others wait so long for any rank if no rank is at fault; below 0.001 a rank ' +
       'is late'],
     ['algbw, busbw', 'as nccl-tests compute them, in the median'],
-    ['timed by', 'cupti: the kernel; event: CUDA events around it; kernelch: the GPU’s timer; proxy: to the last '
+    ['timing', 'cupti: the kernel; event: CUDA events around it; kernelch: the GPU’s timer; proxy: to the last '
       + 'network transfer; enqueue: the host only, not how long it ran'],
+    ['slowdown', 'median of the time of a step ÷ the time of the other links for its size'],
+    ['excess', 'the time that would be saved on a link if it were like the others'],
     ['exposed', 'communication while no other kernel runs on the GPU'],
   ];
   const element = section('how', 'How to read and reproduce this', '', html`The archive has every event: open it in

@@ -33,7 +33,7 @@ export function skew({ report }, go) {
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px', cell: (row) =>
       html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
-    { title: html`median<br>late, ms`, number: true, key: (row) => row.lateness_ns,
+    { title: html`lateness,<br>ms`, number: true, key: (row) => row.lateness_ns,
       cell: (row) => ms(row.lateness_ns) },
     { title: html`trend,<br>ms per s`, number: true, key: (row) => row.trend_ns_per_s ?? 0,
       cell: (row) => (row.trend_ns_per_s === null ? unit('none') : ms(row.trend_ns_per_s)) },

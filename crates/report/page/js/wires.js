@@ -50,7 +50,7 @@ function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused })
       { title: html`rate while<br>busy, GB/s`, number: true, key: (nic) => nic.rate ?? -1,
         cell: (nic) => gigabytes(nic.rate) },
       { title: html`of its<br>speed`, number: true, key: (nic) => nic.share ?? -1, cell: (nic) => percent(nic.share) },
-      { title: html`against<br>others, ×`, number: true, key: (nic) => nic.slowdown ?? -1,
+      { title: html`slowdown,<br>×`, number: true, key: (nic) => nic.slowdown ?? -1,
         cell: (nic) => number(nic.slowdown, 2) },
     ], nics, { sort: [7, -1], limit: [MOST_NICS, 0], mark: isSlow });
   }
@@ -128,7 +128,8 @@ class Drawing {
     const known = this.topology.communicators;
     const largest = known > 1 ? `, the largest of ${known} with graphs` : '';
     fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}${largest}: ` +
-      `${channels}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
+      `${channels} in NCCL’s graph, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} ` +
+      `between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
       'NCCL’s graphs are not known'}${left > 0 && `; ${left} more hosts`}</span>
       <span>marked: what was found late or slow</span>`);

@@ -315,7 +315,8 @@ export function comparison() {
       + 'instead of 68.2 µs, +8.5 % (+7.2 % to +9.8 %), in transfer.',
     basis: ['3 groups of operations could be compared.', 'Intervals hold with 99 % confidence for all together.'],
     confidence: 0.99, groups,
-    ranges: [{ path: ['step #', 'load'], a: 100, b: 120, median: difference('slower', 4e6, 1e6, 2e5) }],
+    ranges: [{ path: ['step #', 'load'], a: 100, b: 120, median: difference('slower', 4e6, 1e6, 2e5),
+      is_coarse: false }],
     only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }], limit: null,
     runs: [{ run: { ...run, anchor: 'monday/traces.otf2', nccl_versions: ['2.31.2'] }, ranks: 8, verdict },
       { run: { ...run, anchor: 'tuesday/traces.otf2' }, ranks: 8, verdict }] } };
