@@ -6,19 +6,19 @@ use crate::links::gpu_stamps::{StampedKernel, check_stamps};
 use crate::links::intervals::enqueued;
 use crate::running::units::{Place, Unit};
 use crate::running::{KINDS, OPERATIONS, RunningProcess, is_operation, rows_of};
-use crate::tables::{EventRow, GpuAt, OperationRow};
-use clocks::running::RunningClock;
+use crate::tables::{ContextName, EventRow, GpuAt, OperationRow};
 use nccl_events::event::KernelCh;
 use nccl_events::gpu::{GpuClock, GpuRecord};
 use nccl_events::ids::{index, index_u32};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// Limits on samples of a clock, and on launches with times.
 const MOST_SAMPLES: usize = 256;
 const MOST_TIMES: usize = 1 << 16;
 
 impl RunningProcess {
-    pub(super) fn fill_batch(&mut self, over: &[u32], now: u64, clock: &RunningClock) {
+    pub(super) fn fill_batch(&mut self, over: &[u32], now: u64) {
         let mut is_in = vec![false; self.units.len()];
         for &number in over {
             let captured = self.units.get(index(number)).map_or(&[][..], |unit| &unit.captured);
@@ -30,16 +30,10 @@ impl RunningProcess {
         }
         let tables = &self.rows.tables;
         let mut rows: Vec<(u64, EventRow)> = Vec::new();
-        for kind in KINDS {
-            for row in rows_of(tables, kind) {
-                let unit = self.whole(self.places.get(row).unit);
-                // What was reported at capture did not run.
-                let is_at_capture =
-                    || is_operation(kind) && self.units.get(index(unit)).is_some_and(|unit| unit.is_captured);
-                if is_in.get(index(unit)) == Some(&true) && !is_at_capture() {
-                    rows.extend(tables.head(row).map(|head| (head.id, row)));
-                }
-            }
+        for unit in self.units.iter().zip(&is_in).filter_map(|(unit, is_in)| is_in.then_some(unit)) {
+            let found = unit.events.iter().filter_map(|&id| Some((id, tables.find(id)?)));
+            // What was reported at capture did not run.
+            rows.extend(found.filter(|(_, row)| !(unit.is_captured && is_operation(row.kind()))));
         }
         // Ids count up by slot, and within a slot. A stable sort is faster here: the input has a few sorted runs.
         rows.sort_by_key(|&(id, _)| id);
@@ -47,17 +41,28 @@ impl RunningProcess {
         let launches = rows.iter().filter(|(_, row)| is_launch(*row)).map(|(id, _)| *id);
         let gpu = self.gpu.take(launches, now);
         self.batch.refill(tables, rows.into_iter().map(|(_, row)| row), gpu);
-        self.batch.finish_by_running_clock(clock);
     }
 
     /// Kernels whose operations are not over show whether stamps of settled ones are repeated.
     pub(super) fn collect_coming(&mut self, now: u64) {
         self.history.rings.coming.clear();
+        let mut last: FxHashMap<(ContextName, u8), [u64; 3]> = FxHashMap::default();
+        for (_, event) in self.batch.rows::<KernelCh>() {
+            let last = last.entry((event.context, event.fields.channel)).or_default();
+            let times = [event.start, event.fields.gpu_ns, event.state_value()];
+            last.iter_mut().zip(times).for_each(|(last, time)| *last = time.max(*last));
+        }
         let tables = &self.rows.tables;
         for (row, event) in tables.rows::<KernelCh>() {
             let place = self.places.get(EventRow::KernelCh(row));
             let has_stopped = event.stop().is_some_and(|stop| stop < now);
             if place.unit == 0 || !has_stopped || self.is_settled(place.unit) {
+                continue;
+            }
+            // One that was reported later with later stamps changes nothing.
+            let times = [event.start, event.fields.gpu_ns, event.state_value()];
+            let last = last.get(&(event.context, event.fields.channel));
+            if last.is_none_or(|last| last.iter().zip(times).all(|(last, time)| *last < time)) {
                 continue;
             }
             let Ok((start_gpu_ns, stop_gpu_ns)) = check_stamps(event.fields.gpu_ns, event.state_value()) else {
@@ -76,7 +81,11 @@ impl RunningProcess {
     pub(super) fn forget(&mut self, over: &[u32]) {
         let tables = &self.rows.tables;
         for &number in over {
-            let captured = self.units.get(index(number)).map(|unit| unit.captured.clone()).unwrap_or_default();
+            let Some(unit) = self.units.get_mut(index(number)) else {
+                continue;
+            };
+            unit.events = SmallVec::new();
+            let captured = std::mem::take(&mut unit.captured);
             for group in captured {
                 if let Some((group, mut calls)) = self.captured.remove_entry(&group) {
                     calls.units.retain(|_, unit| self.whole(*unit) != number);
@@ -86,7 +95,7 @@ impl RunningProcess {
         }
         self.settled_rows += KINDS.into_iter().map(|kind| self.batch.events.count(kind)).sum::<usize>();
         let rows: usize = KINDS.into_iter().map(|kind| tables.events.count(kind)).sum();
-        if self.settled_rows * 2 < rows {
+        if self.settled_rows * 3 < rows {
             return;
         }
         self.settled_rows = 0;

@@ -33,15 +33,15 @@ use std::time::Duration;
 mod batch;
 mod units;
 
-/// Epochs without a record after which events that are over are settled.
-const QUIET: u64 = 2;
-/// Epochs to wait for an earlier operation of the communicator rank, and for the GPU's times.
-const FOR_EARLIER: u64 = 4 * QUIET;
-const FOR_GPU: u64 = 3 * QUIET;
-/// Epochs to wait for an operation's children: if others had children, and if none had but some may. Also for the
-/// operations of calls, and for the end of a group.
-const FOR_CHILDREN: u64 = 60 * QUIET;
-const FOR_FIRST_CHILDREN: u64 = 5 * QUIET;
+/// An epoch is at most this part of the time without a record after which events that are over are settled.
+const EPOCHS: u64 = 2;
+/// How many times as long to wait for an earlier operation of the communicator rank, and for the GPU's times.
+const FOR_EARLIER: u64 = 4;
+const FOR_GPU: u64 = 3;
+/// How many times as long to wait for an operation's children: if others had children, and if none had but some may.
+/// Also for the operations of calls, and for the end of a group.
+const FOR_CHILDREN: u64 = 60;
+const FOR_FIRST_CHILDREN: u64 = 5;
 /// Each step looks at all events that are not settled.
 const SHORTEST_EPOCH_NS: u64 = 1_000_000;
 /// A clock pair may be recorded this long after it was read; events since then wait for it.
@@ -74,6 +74,18 @@ const fn is_in(kinds: &[Kind], kind: Kind) -> bool {
         rest = others;
     }
     false
+}
+
+/// The place of a kind in [`KINDS`].
+const fn order_of(kind: Kind) -> usize {
+    let (mut rest, mut place) = (KINDS.as_slice(), 0);
+    while let [first, others @ ..] = rest {
+        if first.mask() & kind.mask() != 0 {
+            break;
+        }
+        (rest, place) = (others, place + 1);
+    }
+    place
 }
 
 const fn is_operation(kind: Kind) -> bool {
@@ -128,9 +140,9 @@ impl SeenIds {
 }
 
 /// How long after its last record what is over is settled at the latest, if it is settled after `settle` without one: a
-/// step is at the end of an epoch, and an epoch is up to twice as long as would do.
+/// step is at the end of an epoch.
 pub fn until_settled(settle: Duration) -> Duration {
-    settle.saturating_mul(3) + Duration::from_nanos(FOR_CLOCK_PAIRS_NS)
+    settle.saturating_mul(2) + Duration::from_nanos(FOR_CLOCK_PAIRS_NS)
 }
 
 /// When an operation began that has not ended.
@@ -149,6 +161,8 @@ pub struct RunningProcess {
     rows: TableBuilder,
     seen: SeenIds,
     places: ByRow<Place>,
+    /// Start and id of events without a unit, by place of the kind in [`KINDS`].
+    coming: [Vec<(u64, u64)>; KINDS.len()],
     /// By number; the first is not used.
     units: Vec<Unit>,
     free: Vec<u32>,
@@ -167,6 +181,8 @@ pub struct RunningProcess {
     batch: Tables,
     /// An epoch has 2 to the power of this many ticks; 0 if not known yet.
     epoch_shift: u32,
+    /// Epochs without a record after which events that are over are settled.
+    quiet: u64,
     /// The number of the next epoch whose end is a step.
     next_epoch: u64,
     /// Rows of settled units that are still there.
@@ -198,8 +214,12 @@ impl Records for RunningProcess {
     #[inline]
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         self.last = self.last.max(ticks);
-        if self.seen.note(id) && is_read(start.body.kind()) {
+        let kind = start.body.kind();
+        if self.seen.note(id) && is_read(kind) {
             self.rows.start_at(slot, ticks, id, start);
+            if let Some(coming) = self.coming.get_mut(order_of(kind)) {
+                coming.push((ticks, id));
+            }
         }
     }
 
@@ -228,6 +248,7 @@ impl RunningProcess {
             rows: TableBuilder::new(tables()),
             seen: SeenIds { tag, last: Vec::new() },
             places: ByRow::default(),
+            coming: std::array::from_fn(|_| Vec::new()),
             units: vec![Unit::default()],
             free: Vec::new(),
             active: Vec::new(),
@@ -240,6 +261,7 @@ impl RunningProcess {
             history: History::default(),
             batch: tables(),
             epoch_shift: 0,
+            quiet: 1,
             next_epoch: 0,
             settled_rows: 0,
             settle_ns,
@@ -324,7 +346,7 @@ impl RunningProcess {
                 self.next_epoch = self.next_epoch.max(first.min(read_up_to) >> shift);
             }
             let end = self.next_epoch.saturating_add(1) << shift;
-            if end > read_up_to || end.saturating_sub(QUIET << shift) > clock_pairs {
+            if end > read_up_to || end.saturating_sub(self.quiet << shift) > clock_pairs {
                 return;
             }
             self.next_epoch += 1;
@@ -334,8 +356,9 @@ impl RunningProcess {
 
     fn epoch_shift(&mut self, clock: &RunningClock) -> u32 {
         if self.epoch_shift == 0 {
-            let epoch_ns = (self.settle_ns / QUIET).max(SHORTEST_EPOCH_NS);
-            self.epoch_shift = clock.ticks_of(epoch_ns).clamp(2, 1 << 62).next_power_of_two().ilog2();
+            let epoch_ns = (self.settle_ns / EPOCHS).max(SHORTEST_EPOCH_NS);
+            self.epoch_shift = clock.ticks_of(epoch_ns).clamp(2, 1 << 62).ilog2();
+            self.quiet = clock.ticks_of(self.settle_ns).div_ceil(1 << self.epoch_shift).max(1);
         }
         self.epoch_shift
     }
@@ -348,7 +371,8 @@ impl RunningProcess {
         mut settled: impl FnMut(&Process<'_>, &RunningClock),
     ) {
         // The steps that a reader takes if it waits, as far as they can make a difference.
-        let waiting = (FOR_EARLIER + QUIET) << self.epoch_shift(clock);
+        let shift = self.epoch_shift(clock);
+        let waiting = ((FOR_EARLIER + 1) * self.quiet) << shift;
         let until = self.last.saturating_add(waiting).saturating_add(clock.ticks_of(FOR_CLOCK_PAIRS_NS));
         self.settle(until, clock, symbols, &mut settled);
         self.step(u64::MAX, true, clock, symbols, &mut settled);
@@ -356,10 +380,7 @@ impl RunningProcess {
 
     /// The first tick of a row without a unit.
     fn first_work(&self) -> Option<u64> {
-        let tables = &self.rows.tables;
-        let rows = KINDS.into_iter().flat_map(|kind| rows_of(tables, kind));
-        let rows = rows.filter(|row| self.places.get(*row).unit == 0);
-        rows.filter_map(|row| Some(tables.head(row)?.start)).min()
+        self.coming.iter().flatten().map(|(start, _)| *start).min()
     }
 
     /// Settles what is over, all records before `now` being read; at the end of the process, all that has ended.
@@ -389,8 +410,9 @@ impl RunningProcess {
             }
         }
         self.active.retain(|unit| self.units.get(index(*unit)).is_some_and(|unit| !unit.is_settled));
+        self.fill_batch(&over, now);
         self.collect_coming(now);
-        self.fill_batch(&over, now, clock);
+        self.batch.finish_by_running_clock(clock);
         settled(&Process::after(&self.batch, symbols, &mut self.history), clock);
         let active = self.active.iter().filter_map(|number| self.units.get(index(*number)));
         let oldest = active.filter(|unit| unit.operations > 0).map(|unit| unit.enqueued).min();
@@ -460,12 +482,12 @@ fn rows_of(tables: &Tables, kind: Kind) -> impl Iterator<Item = EventRow> {
 impl RunningProcess {
     /// The units that are over, in the order in which their kernels were enqueued.
     fn over(&mut self, now: u64, is_end: bool) -> Vec<u32> {
-        let before = |epochs: u64| match is_end {
+        let before = |times: u64| match is_end {
             true => u64::MAX,
-            false => now.saturating_sub(epochs << self.epoch_shift),
+            false => now.saturating_sub((times * self.quiet) << self.epoch_shift),
         };
         let [quiet, without_earlier, without_gpu, without_children, without_first] =
-            [QUIET, FOR_EARLIER, FOR_GPU, FOR_CHILDREN, FOR_FIRST_CHILDREN].map(before);
+            [1, FOR_EARLIER, FOR_GPU, FOR_CHILDREN, FOR_FIRST_CHILDREN].map(before);
         let mut over = Vec::new();
         let mut order: Vec<(u64, u32)> = Vec::new();
         let mut waiting: Vec<(u64, u32)> = Vec::new();

@@ -3,7 +3,7 @@
 use crate::links::intervals::enqueued;
 use crate::links::launches::ReportedOperation;
 use crate::links::transfers::{ConnectionKey, connection};
-use crate::running::{KINDS, RunningProcess, is_operation, rows_of};
+use crate::running::{RunningProcess, is_operation};
 use crate::tables::events::ContextName;
 use crate::tables::{EventRow, OperationRow};
 use nccl_events::event::{GroupApi, ProxyOp};
@@ -52,6 +52,8 @@ pub(super) struct Unit {
     pub(super) contexts: Few<ContextName>,
     /// Events whose work the GPU times: launches, and collectives of copy engines.
     pub(super) timed: Few<u64>,
+    /// The ids of all its events.
+    pub(super) events: SmallVec<[u64; 12]>,
 }
 
 pub(super) type Few<T> = SmallVec<[T; 1]>;
@@ -92,6 +94,7 @@ impl Unit {
             }
         }
         self.timed.append(&mut other.timed);
+        self.events.append(&mut other.events);
     }
 }
 
@@ -125,21 +128,18 @@ pub(super) struct CapturedGroup {
 impl RunningProcess {
     pub(super) fn assign(&mut self, now: u64) {
         self.places.extend(&self.rows.tables.events);
-        let mut coming: Vec<(u64, u64, EventRow)> = Vec::new();
-        for kind in KINDS {
-            coming.clear();
-            for row in rows_of(&self.rows.tables, kind) {
-                let is_new = self.places.get(row).unit == 0;
-                if let Some(head) = self.rows.tables.head(row).filter(|head| is_new && head.start < now) {
-                    coming.push((head.start, head.id, row));
+        // Parents come before their children, and the number of a replay follows from the order.
+        for order in 0..self.coming.len() {
+            let Some(coming) = self.coming.get_mut(order) else {
+                continue;
+            };
+            let mut due: Vec<(u64, u64)> = coming.extract_if(.., |(start, _)| *start < now).collect();
+            // A stable sort is faster here: the input has a few sorted runs.
+            due.sort();
+            for (_, id) in due {
+                if let Some(row) = self.rows.tables.find(id) {
+                    self.assign_row(row, id, now);
                 }
-            }
-            // The number of a replay follows from the order.
-            if is_operation(kind) {
-                nccl_events::sort::sort(&mut coming);
-            }
-            for &(_, id, row) in &coming {
-                self.assign_row(row, id, now);
             }
         }
         let active = std::mem::take(&mut self.active);
@@ -168,7 +168,10 @@ impl RunningProcess {
         if let Some(place) = self.places.get_mut(row) {
             place.unit = unit;
         }
-        self.touch(unit, start);
+        self.count(unit, |unit| {
+            unit.events.push(id);
+            unit.last = unit.last.max(start);
+        });
         let stop = self.times(row, now);
         match row {
             EventRow::GroupApi(_) if stop.is_none() => self.count(unit, |unit| unit.open_groups += 1),

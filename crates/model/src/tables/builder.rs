@@ -415,16 +415,13 @@ impl Tables {
 
     /// Finds the rows of ids anew after events have been removed.
     pub(crate) fn find_rows_anew(&mut self) {
-        self.ids = Ids::default();
-        let rows = Kind::ALL
-            .into_iter()
-            .flat_map(|kind| (0..self.events.count(kind)).filter_map(move |at| EventRow::new(kind, at)));
-        let rows = rows.filter_map(|row| Some((self.head(row)?.id, row)));
-        let mut rows: Vec<(u64, EventRow)> = rows.collect();
-        // Ids count up within their slot.
-        rows.sort_by_key(|&(id, _)| id);
-        for (id, row) in rows {
-            self.note_event(id, row);
+        self.ids = Ids::with_room(self.events.heads().map(|head| event_key(head.id)));
+        for kind in Kind::ALL {
+            for row in (0..self.events.count(kind)).filter_map(|at| EventRow::new(kind, at)) {
+                if let Some(id) = self.events.head(row).map(|head| head.id) {
+                    self.ids.insert(id, event_key(id), row);
+                }
+            }
         }
     }
 

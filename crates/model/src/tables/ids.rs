@@ -40,7 +40,7 @@ impl<T> Default for Ids<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { first: 0, rows: Vec::new(), used: 0 }
+        Self { first: u64::MAX, rows: Vec::new(), used: 0 }
     }
 }
 
@@ -73,7 +73,7 @@ impl<T: Copy> Slot<T> {
     /// Returns whether there was room.
     fn insert(&mut self, number: u64, at: T) -> bool {
         if self.used == 0 {
-            self.first = number;
+            self.first = self.first.min(number);
         }
         let Some(offset) = self.offset(number) else {
             return false;
@@ -96,6 +96,31 @@ impl<T: Copy> Slot<T> {
 }
 
 impl<T: Copy> Ids<T> {
+    /// Without rows, but with room for rows of these keys in any order.
+    pub(super) fn with_room(keys: impl Iterator<Item = Key>) -> Self {
+        // Least and greatest number, and how many, by slot.
+        let mut spans: Vec<Option<(u64, u64, usize)>> = Vec::new();
+        for (slot, number) in keys {
+            let slot = usize::from(slot);
+            if slot >= spans.len() {
+                spans.resize(slot + 1, None);
+            }
+            if let Some(span) = spans.get_mut(slot) {
+                let (least, most, count) = span.unwrap_or((number, number, 0));
+                *span = Some((least.min(number), most.max(number), count + 1));
+            }
+        }
+        let slots = spans.into_iter().map(|span| {
+            let room = |(first, most, count): (u64, u64, usize)| {
+                let slot = Slot { first, ..Slot::default() };
+                let offset = slot.offset(most).filter(|offset| *offset <= SKIPPED * count + SKIPPED_AT_LEAST);
+                Slot { rows: vec![None; offset.map_or(0, |offset| offset + 1)], ..slot }
+            };
+            span.map_or_else(Slot::default, room)
+        });
+        Self { slots: slots.collect(), others: HashMap::new() }
+    }
+
     /// The row of an id. `is_of` tells whether a row has this id.
     #[inline]
     pub(super) fn get(&self, id: u64, key: Key, is_of: impl Fn(T) -> bool) -> Option<T> {
@@ -130,7 +155,7 @@ impl<T: Copy> Ids<T> {
     }
 
     /// Adds the row of an id that has none yet.
-    fn insert(&mut self, id: u64, key: Key, at: T) {
+    pub(super) fn insert(&mut self, id: u64, key: Key, at: T) {
         let slot = usize::from(key.0);
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, Slot::default);
