@@ -14,10 +14,9 @@ use journal::clock::{ClockPair, realtime_ns, select};
 use journal::follow::{Follower, PollResult};
 use journal::format::Record;
 use journal::host;
-use journal::host::ProcessStatus;
 use journal::part::{DONE, JOURNAL, PARTS, ProcessInfo, part_name, read_process};
 use journal::reader::Error;
-use model::job::is_blank;
+use model::job::{Evidence, RecordingState, is_blank};
 
 /// Time between the two clock readings that give the length of a tick.
 const CALIBRATION: Duration = Duration::from_millis(10);
@@ -249,14 +248,23 @@ impl FollowedPart {
         if self.reading.is_none() {
             return;
         }
-        self.process.state = match self.info.life() {
-            ProcessStatus::Running => ProcessState::Running,
-            ProcessStatus::Stopped => ProcessState::Stopped,
-            ProcessStatus::Gone if self.path.join(DONE).exists() || !self.path.join(JOURNAL).exists() => {
-                ProcessState::Finished
-            }
-            ProcessStatus::Gone => ProcessState::Gone,
-            ProcessStatus::Unknown => ProcessState::Unknown,
+        let process = self.reading.as_ref().and_then(|reading| reading.process.as_ref());
+        let evidence = Evidence {
+            host: self.info.life(),
+            now_ns: realtime_ns(),
+            last_record_ns: self.process.last_record_ns.unwrap_or(0),
+            is_described: true,
+            is_finalized: process.is_some_and(FollowedProcess::is_finalized),
+            shows_end: true,
+        };
+        let is_written = || self.path.join(DONE).exists() || !self.path.join(JOURNAL).exists();
+        self.process.state = match evidence.life() {
+            RecordingState::Running => ProcessState::Running,
+            RecordingState::Stopped => ProcessState::Stopped,
+            RecordingState::Ended => ProcessState::Finished,
+            _ if is_written() => ProcessState::Finished,
+            RecordingState::Gone => ProcessState::Gone,
+            RecordingState::Silent | RecordingState::Unknown => ProcessState::Unknown,
         };
     }
 

@@ -59,6 +59,11 @@ impl FollowedProcess {
         (self.last > 0).then(|| self.clock.realtime_ns(self.clock.ns(self.last)))
     }
 
+    /// Whether the process has finalized all its communicators.
+    pub(crate) fn is_finalized(&self) -> bool {
+        !self.contexts.all.is_empty() && self.contexts.all.iter().all(|context| context.is_finalized)
+    }
+
     /// How long ago the clock showed these ticks, in ns.
     pub(crate) fn age_ns(&self, ticks: u64) -> u64 {
         monotonic_ns().saturating_sub(self.clock.ns(ticks))

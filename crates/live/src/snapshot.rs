@@ -112,9 +112,11 @@ pub enum ProcessState {
     #[default]
     Running,
     Stopped,
+    /// The process finalized its communicators, or its part is written.
     Finished,
+    /// The process is gone without having ended its recording.
     Gone,
-    /// The process runs on another host, or cannot be seen from here.
+    /// The process cannot be seen from here, and has no recent record.
     Unknown,
 }
 

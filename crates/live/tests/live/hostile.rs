@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use journal::testing::{self, Process};
 use live::{Live, Options, ProcessState, Snapshot};
+use serde_json::Value;
 use tempfile::tempdir;
 
 /// Whether a process with this number runs does not matter to the test.
@@ -103,6 +104,28 @@ fn what_is_no_part_does_no_harm() {
     wait_for(&mut live, "nothing", |snapshot| {
         snapshot.processes.iter().all(|process| process.state == ProcessState::Finished)
     });
+}
+
+/// Process ids of another container mean nothing here: fresh records show that the process runs, as for `hang`. If its
+/// communicators are finalized, it is over, whether or not its archive is written.
+#[test]
+fn a_process_of_another_container_is_judged_by_its_records() {
+    let directory = tempdir().expect("a directory");
+    let mut process = begin(directory.path(), 0, NOBODY);
+    let file = process.part.join("process.json");
+    let mut info: Value = serde_json::from_slice(&fs::read(&file).expect("it is there")).expect("JSON");
+    info["pid_namespace"] = "pid:[1]".into();
+    fs::write(&file, info.to_string()).expect("a file");
+    process.collective(0);
+    let mut live = Live::new(directory.path(), eager());
+    let snapshot = wait_for(&mut live, "an operation", |snapshot| operations(snapshot) == 1);
+    assert_eq!(snapshot.processes[0].state, ProcessState::Running);
+    let mut gone = begin(directory.path(), 1, NOBODY);
+    gone.collective(0);
+    let _part = gone.end();
+    let is_over = |snapshot: &Snapshot| snapshot.processes.iter().any(|one| one.state == ProcessState::Finished);
+    wait_for(&mut live, "the end of a process", is_over);
+    let _part = process.leave();
 }
 
 #[test]
