@@ -681,3 +681,35 @@ fn operations_that_never_end_hold_up_nothing_of_another_communicator() {
     process.settle(until, &mut clock, &recorded.symbols, |process, _| seen.add(process));
     assert_eq!((seen.operations.len(), process.open_operations().count(), process.late()), (ended, STUCK, 0));
 }
+
+/// An operation stays open for years, and a damaged record has the last of all times.
+#[test]
+fn years_without_a_record_are_no_steps() {
+    let with = Features {
+        has_api: true,
+        has_stamps: false,
+        has_launch_times: false,
+        has_graphs: false,
+        has_network: true,
+        has_channels: false,
+        loses_steps: false,
+    };
+    let mut job = Job::new(3, with);
+    for slot in [CALLER, OTHER] {
+        let group = job.group(slot, 0);
+        let call = job.call(slot, group, false);
+        let _open = job.coll(None, Some(call), slot);
+        job.now = 3_000_000_000 * SETTLE_NS;
+    }
+    let group = job.group(CALLER, 0);
+    job.events[group].start = u64::MAX;
+    let recorded = job.record();
+    let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
+    let mut process = RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS);
+    let mut clock = RunningClock::new(TickSource::Monotonic, None);
+    recorded.slots.iter().flatten().for_each(|record| process.record(record.clone()));
+    process.settle(5_000_000_000 * SETTLE_NS, &mut clock, &recorded.symbols, |_, _| {});
+    assert_eq!(process.open_operations().count(), 2);
+    process.finish(&mut clock, &recorded.symbols, |_, _| {});
+    assert_eq!(process.open_operations().count(), 2);
+}

@@ -95,7 +95,7 @@ impl RunningProcess {
         }
         self.settled_rows += KINDS.into_iter().map(|kind| self.batch.events.count(kind)).sum::<usize>();
         let rows: usize = KINDS.into_iter().map(|kind| tables.events.count(kind)).sum();
-        if self.settled_rows * 3 < rows {
+        if self.settled_rows * 5 < rows {
             return;
         }
         self.settled_rows = 0;
@@ -174,6 +174,11 @@ impl GpuTimes {
 
     fn times(&self, launch: u64, now: u64) -> impl Iterator<Item = &GpuAt> {
         self.times.get(&launch).into_iter().flatten().filter(move |at| at.time < now)
+    }
+
+    /// The first time of a launch that is not before `now`.
+    pub(super) fn next_time(&self, now: u64) -> Option<u64> {
+        self.times.values().flatten().map(|at| at.time).filter(|time| *time >= now).min()
     }
 
     /// Whether the GPU timed all launches of a unit, whose operations have therefore ended.

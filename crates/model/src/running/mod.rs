@@ -344,9 +344,14 @@ impl RunningProcess {
                 let Some(first) = self.first_work() else { return };
                 // Events before the first one may be unread.
                 self.next_epoch = self.next_epoch.max(first.min(read_up_to) >> shift);
+            } else if let Some(next) = self.next_record(self.next_epoch << shift) {
+                self.next_epoch = self.next_epoch.max(next.min(read_up_to) >> shift);
             }
-            let end = self.next_epoch.saturating_add(1) << shift;
-            if end > read_up_to || end.saturating_sub(self.quiet << shift) > clock_pairs {
+            // A damaged record can have any time.
+            let Some(end) = self.next_epoch.checked_add(1).and_then(|next| next.checked_mul(1 << shift)) else {
+                return;
+            };
+            if end > read_up_to || end.saturating_sub(self.quiet_times(1)) > clock_pairs {
                 return;
             }
             self.next_epoch += 1;
@@ -371,11 +376,28 @@ impl RunningProcess {
         mut settled: impl FnMut(&Process<'_>, &RunningClock),
     ) {
         // The steps that a reader takes if it waits, as far as they can make a difference.
-        let shift = self.epoch_shift(clock);
-        let waiting = ((FOR_EARLIER + 1) * self.quiet) << shift;
+        self.epoch_shift(clock);
+        let waiting = self.quiet_times(FOR_EARLIER + 1);
         let until = self.last.saturating_add(waiting).saturating_add(clock.ticks_of(FOR_CLOCK_PAIRS_NS));
         self.settle(until, clock, symbols, &mut settled);
         self.step(u64::MAX, true, clock, symbols, &mut settled);
+    }
+
+    /// Some times as long as events must be without a record to be settled, in ticks.
+    fn quiet_times(&self, times: u64) -> u64 {
+        (1_u64 << self.epoch_shift).saturating_mul(self.quiet).saturating_mul(times)
+    }
+
+    /// If nothing waits any more for time to pass: when the next record follows that is not before `now`.
+    fn next_record(&self, now: u64) -> Option<u64> {
+        let active = self.active.iter().filter_map(|number| self.units.get(index(*number)));
+        let last = active.map(|unit| unit.last).max().unwrap_or(0);
+        if last.saturating_add(self.quiet_times(FOR_CHILDREN + 1)) >= now {
+            return None;
+        }
+        let later = self.later.iter().map(|later| later.ticks);
+        let next = later.chain(self.first_work()).chain(self.gpu.next_time(now));
+        Some(next.min().unwrap_or(u64::MAX))
     }
 
     /// The first tick of a row without a unit.
@@ -484,7 +506,7 @@ impl RunningProcess {
     fn over(&mut self, now: u64, is_end: bool) -> Vec<u32> {
         let before = |times: u64| match is_end {
             true => u64::MAX,
-            false => now.saturating_sub((times * self.quiet) << self.epoch_shift),
+            false => now.saturating_sub(self.quiet_times(times)),
         };
         let [quiet, without_earlier, without_gpu, without_children, without_first] =
             [1, FOR_EARLIER, FOR_GPU, FOR_CHILDREN, FOR_FIRST_CHILDREN].map(before);

@@ -415,14 +415,9 @@ impl Tables {
 
     /// Finds the rows of ids anew after events have been removed.
     pub(crate) fn find_rows_anew(&mut self) {
-        self.ids = Ids::with_room(self.events.heads().map(|head| event_key(head.id)));
-        for kind in Kind::ALL {
-            for row in (0..self.events.count(kind)).filter_map(|at| EventRow::new(kind, at)) {
-                if let Some(id) = self.events.head(row).map(|head| head.id) {
-                    self.ids.insert(id, event_key(id), row);
-                }
-            }
-        }
+        let mut ids = Ids::with_room(|visit| self.events.each_row(|_, id| visit(event_key(id))));
+        self.events.each_row(|row, id| ids.insert(id, event_key(id), row));
+        self.ids = ids;
     }
 
     /// Counts events without a stop, and events whose parent is missing.

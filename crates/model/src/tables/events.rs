@@ -245,6 +245,15 @@ macro_rules! tables {
             pub fn each_head(&self, mut visit: impl FnMut(Kind, &Head)) {
                 $(for event in &self.$table { visit(Kind::$name, &event.head); })*
             }
+
+            /// The rows and ids of all events, kind by kind.
+            pub(crate) fn each_row(&self, mut visit: impl FnMut(EventRow, u64)) {
+                $(for (at, event) in self.$table.iter().enumerate() {
+                    if let Some(row) = Row::new(at) {
+                        visit(EventRow::$name(row), event.head.id);
+                    }
+                })*
+            }
         }
     };
 }

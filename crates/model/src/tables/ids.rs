@@ -97,10 +97,10 @@ impl<T: Copy> Slot<T> {
 
 impl<T: Copy> Ids<T> {
     /// Without rows, but with room for rows of these keys in any order.
-    pub(super) fn with_room(keys: impl Iterator<Item = Key>) -> Self {
+    pub(super) fn with_room(each: impl FnOnce(&mut dyn FnMut(Key))) -> Self {
         // Least and greatest number, and how many, by slot.
         let mut spans: Vec<Option<(u64, u64, usize)>> = Vec::new();
-        for (slot, number) in keys {
+        each(&mut |(slot, number)| {
             let slot = usize::from(slot);
             if slot >= spans.len() {
                 spans.resize(slot + 1, None);
@@ -109,7 +109,7 @@ impl<T: Copy> Ids<T> {
                 let (least, most, count) = span.unwrap_or((number, number, 0));
                 *span = Some((least.min(number), most.max(number), count + 1));
             }
-        }
+        });
         let slots = spans.into_iter().map(|span| {
             let room = |(first, most, count): (u64, u64, usize)| {
                 let slot = Slot { first, ..Slot::default() };
