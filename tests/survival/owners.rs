@@ -74,6 +74,26 @@ fn a_part_of_somebody_else_is_named_and_the_rest_is_written() {
     scratch.archive().validate();
 }
 
+/// What permissions hide is not taken for nothing.
+#[test]
+fn what_nobody_may_read_is_named_by_metrics() {
+    if !is_root() || !nobody_can_run(&built::nccl_otf2()) {
+        return;
+    }
+    for is_whole in [false, true] {
+        let scratch = Scratch::new();
+        let [_, part] = job(&scratch.out());
+        let closed = if is_whole { scratch.out().join("parts") } else { part };
+        give_to_nobody(scratch.path());
+        chown(&closed, Some(0), Some(0)).expect("root may");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("root may");
+        let mut metrics = Command::new(built::nccl_otf2());
+        let ended = run(&mut as_nobody(metrics.args(["metrics", "--once"]).arg(scratch.out())));
+        let wanted = format!("{}", closed.display());
+        assert!(ended.stderr.contains(&wanted) && ended.stderr.contains("Permission denied"), "{ended}");
+    }
+}
+
 /// A part's file that the system does not read is not taken for damage: finalize names it and what helps.
 #[test]
 fn a_file_of_a_part_that_cannot_be_read_is_named_with_a_way_out() {

@@ -113,9 +113,17 @@ impl Live {
 
     fn scan(&mut self) {
         self.parts.iter_mut().for_each(FollowedPart::update_state);
-        let Ok(entries) = fs::read_dir(self.directory.join(PARTS)) else {
-            return;
+        let parts = self.directory.join(PARTS);
+        let entries = match fs::read_dir(&parts) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(error) => {
+                let why = format!("{}: {error}", parts.display());
+                self.found.insert(parts, PartStatus::Unreadable(why));
+                return;
+            }
         };
+        self.found.remove(&parts);
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         nccl_events::sort::sort(&mut paths);
         for path in paths {

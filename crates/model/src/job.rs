@@ -3,11 +3,12 @@
 //! [`DuplicateClaim`] tells what a second claim means. [`RecordingState`] is whether a recorded process is running.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::communicators::{Comm, CommIdentity, Comms, Member};
 use journal::host;
-use journal::part::{DONE, JOURNAL, has_begun};
+use journal::part::{DONE, JOURNAL, PROCESS};
 use journal::reader::{Journal, Outcome, Symbols};
 use nccl_events::ids::index;
 use serde::{Deserialize, Serialize};
@@ -179,7 +180,11 @@ impl RecordingState {
 
 /// Whether a part shows that its process recorded nothing: it was killed before, or is about to begin.
 pub fn is_blank(part: &Path) -> bool {
-    let has = |name: &str| part.join(name).symlink_metadata().is_ok();
+    // Where the system does not say, the part may have recorded something.
+    let has = |name: &str| {
+        let found = part.join(name).symlink_metadata();
+        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
     let is_empty = || match Journal::open(&part.join(JOURNAL)) {
         // Damage may have been an event.
         Ok(journal) => {
@@ -187,7 +192,7 @@ pub fn is_blank(part: &Path) -> bool {
         }
         Err(_) => !has(JOURNAL),
     };
-    !has_begun(part) && !has(DONE) && is_empty()
+    !has(PROCESS) && !has(DONE) && is_empty()
 }
 
 #[derive(Clone, Copy, Debug)]
