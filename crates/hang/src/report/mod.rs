@@ -14,7 +14,7 @@ use analysis::units::{plural, time};
 use archive::part_directories;
 use journal::host;
 use journal::part::{part_name, read_process};
-use model::job::RecordingState;
+use model::job::{RecordingState, is_blank};
 
 mod ranks;
 pub(crate) mod rows;
@@ -182,6 +182,8 @@ pub fn saved(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> 
         report.processes.iter().any(|row| row.part == part_name(part))
             || report.processes.iter().any(|row| is_process(part, row))
     };
-    let has_all = part_directories(directory).is_ok_and(|parts| parts.iter().all(is_judged));
+    // A report judges no part in which nothing is recorded.
+    let has_all =
+        part_directories(directory).is_ok_and(|parts| parts.iter().all(|part| is_judged(part) || is_blank(part)));
     Ok((has_all && report.archive_events.is_some() && report.archive_events == archive_events()).then_some(report))
 }

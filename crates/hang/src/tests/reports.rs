@@ -81,3 +81,14 @@ fn transfers_that_report_no_end_do_not_make_ended_operations_doubtful() {
     assert_eq!(archive(Stage::Done).kind, Kind::Nothing);
     assert_eq!(archive(Stage::Launched).kind, Kind::Unknown);
 }
+
+/// A report that was kept is about the parts in which something is recorded.
+#[test]
+fn an_empty_directory_among_the_parts_does_not_hide_the_kept_report() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(directory.path().join("parts/empty")).expect("made");
+    let mut report = judge(&calls([vec![done(1)], vec![done(1)]]));
+    crate::keep(directory.path(), &mut report, Some(3)).expect("written");
+    let saved = |events| crate::saved(directory.path(), || Some(events)).expect("readable").is_some();
+    assert!(saved(3) && !saved(4));
+}
