@@ -14,6 +14,8 @@
 //! to it have been read. So what a step settles does not depend on when records are read, nor in which order of slots.
 //! What follows depends on settled events in few ways; `History` has them.
 
+use std::time::Duration;
+
 use crate::links::operations::has_ended;
 use crate::links::transfers::ConnectionKey;
 use crate::process::{History, Process};
@@ -28,18 +30,17 @@ use journal::reader::Symbols;
 use nccl_events::ids::{EventId, index, index_u32};
 use nccl_events::{Kind, Start, StateArgs};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::time::Duration;
 
 mod batch;
 mod units;
 
-/// An epoch is at most this part of the time without a record after which events that are over are settled.
+/// How many epochs fit at least into the settle time, after which events that are over and without a record are settled.
 const EPOCHS: u64 = 2;
-/// How many times as long to wait for an earlier operation of the communicator rank, and for the GPU's times.
+/// Settle times to wait for an earlier operation of the communicator rank, and for the GPU's times.
 const FOR_EARLIER: u64 = 4;
 const FOR_GPU: u64 = 3;
-/// How many times as long to wait for an operation's children: if others had children, and if none had but some may.
-/// Also for the operations of calls, and for the end of a group.
+/// Settle times to wait for an operation's children: if others had children, and if none had but some may. Also for the
+/// operations of calls, and for the end of a group.
 const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
 /// Each step looks at all events that are not settled.
@@ -351,7 +352,7 @@ impl RunningProcess {
             let Some(end) = self.next_epoch.checked_add(1).and_then(|next| next.checked_mul(1 << shift)) else {
                 return;
             };
-            if end > read_up_to || end.saturating_sub(self.quiet_times(1)) > clock_pairs {
+            if end > read_up_to || end.saturating_sub(self.settle_times(1)) > clock_pairs {
                 return;
             }
             self.next_epoch += 1;
@@ -377,14 +378,14 @@ impl RunningProcess {
     ) {
         // The steps that a reader takes if it waits, as far as they can make a difference.
         self.epoch_shift(clock);
-        let waiting = self.quiet_times(FOR_EARLIER + 1);
+        let waiting = self.settle_times(FOR_EARLIER + 1);
         let until = self.last.saturating_add(waiting).saturating_add(clock.ticks_of(FOR_CLOCK_PAIRS_NS));
         self.settle(until, clock, symbols, &mut settled);
         self.step(u64::MAX, true, clock, symbols, &mut settled);
     }
 
-    /// Some times as long as events must be without a record to be settled, in ticks.
-    fn quiet_times(&self, times: u64) -> u64 {
+    /// A number of settle times, in ticks: whole epochs.
+    fn settle_times(&self, times: u64) -> u64 {
         (1_u64 << self.epoch_shift).saturating_mul(self.quiet).saturating_mul(times)
     }
 
@@ -392,7 +393,7 @@ impl RunningProcess {
     fn next_record(&self, now: u64) -> Option<u64> {
         let active = self.active.iter().filter_map(|number| self.units.get(index(*number)));
         let last = active.map(|unit| unit.last).max().unwrap_or(0);
-        if last.saturating_add(self.quiet_times(FOR_CHILDREN + 1)) >= now {
+        if last.saturating_add(self.settle_times(FOR_CHILDREN + 1)) >= now {
             return None;
         }
         let later = self.later.iter().map(|later| later.ticks);
@@ -506,7 +507,7 @@ impl RunningProcess {
     fn over(&mut self, now: u64, is_end: bool) -> Vec<u32> {
         let before = |times: u64| match is_end {
             true => u64::MAX,
-            false => now.saturating_sub(self.quiet_times(times)),
+            false => now.saturating_sub(self.settle_times(times)),
         };
         let [quiet, without_earlier, without_gpu, without_children, without_first] =
             [1, FOR_EARLIER, FOR_GPU, FOR_CHILDREN, FOR_FIRST_CHILDREN].map(before);
