@@ -433,32 +433,6 @@ impl StampBounds {
         }
     }
 
-    /// The tightest bounds in each of `spans` equal spans of the stamps.
-    pub fn tightest(&self, spans: u64) -> Self {
-        let tightest = |bounds: &[StampPair], is_lower: bool| {
-            let stamps = bounds.iter().map(|(gpu_ns, _)| *gpu_ns);
-            let (Some(first), Some(last)) = (stamps.clone().min(), stamps.max()) else {
-                return Vec::new();
-            };
-            let length = ((last - first) / spans).saturating_add(1);
-            let mut kept: BTreeMap<u64, StampPair> = BTreeMap::new();
-            let delay = |(gpu_ns, host_ns): StampPair| i128::from(host_ns) - i128::from(gpu_ns);
-            for &bound in bounds {
-                let kept = kept.entry((bound.0 - first) / length).or_insert(bound);
-                if is_lower == (delay(bound) > delay(*kept)) {
-                    *kept = bound;
-                }
-            }
-            kept.into_values().collect()
-        };
-        Self {
-            lower: tightest(&self.lower, true),
-            upper: tightest(&self.upper, false),
-            kernel_lower: tightest(&self.kernel_lower, true),
-            kernel_upper: tightest(&self.kernel_upper, false),
-        }
-    }
-
     /// The clock. Bounds from callbacks always hold; those from kernels are widened by up to 1 ms until they agree.
     pub fn clock(&self) -> GpuClock {
         let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;

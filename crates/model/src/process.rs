@@ -364,7 +364,6 @@ fn gpu_clocks(
     let mut bounds = collect(tables, links);
     if let Some(earlier) = earlier {
         for (context, bounds) in tables.contexts.iter().zip(&mut bounds) {
-            *bounds = bounds.tightest(KEPT_BOUNDS as u64);
             if let Some(earlier) = earlier.get(&context.id) {
                 bounds.add(earlier);
             }

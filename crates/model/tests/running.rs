@@ -607,7 +607,7 @@ proptest! {
             let Some(&(begin, end)) = job.ran.get(id).filter(|_| one.timing == Timing::KernelChannel) else { continue };
             let off_ns = other.start.abs_diff(begin).max(other.end.abs_diff(end));
             let known = running.errors_ns.get(id).copied().flatten();
-            prop_assert!(known.is_none_or(|known| off_ns <= known), "{:#x}: {:?} {:?} {:?}", id, one, other, known);
+            prop_assert!(known.is_none_or(|known| off_ns <= known), "{:#x}: {} beyond {:?}: {:?} {:?}", id, off_ns, known, one, other);
         }
     }
 
