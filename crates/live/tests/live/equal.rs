@@ -145,7 +145,7 @@ fn arrivals_are_compared_though_processes_are_read_one_after_the_other() {
     kept(job);
     let whole = Totals::by_snapshot(&followed(&scratch.out()));
     assert!(whole.compared > 0, "{whole:?}");
-    let quick = Options { settle: Duration::from_millis(200), ..options() };
-    let totals = Totals::by_snapshot(&to_the_end(&mut Live::new(&scratch.out(), quick)));
+    let little = Options { poll_bytes: 100_000, ..options() };
+    let totals = Totals::by_snapshot(&to_the_end(&mut Live::new(&scratch.out(), little)));
     assert_eq!((totals.compared, totals.last), (whole.compared, whole.last));
 }
