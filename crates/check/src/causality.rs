@@ -244,8 +244,8 @@ struct Operation {
 }
 
 /// Checks that the work of GPUs lies within the operations that it timed, has its launches, and is on locations of the
-/// right GPU; and that operations name launches that are there. It is read process by process: threads and communicators
-/// precede channels and streams.
+/// right GPU; and that operations name launches that are there. It is read process by process: threads and
+/// communicators precede channels and streams.
 pub(crate) struct GpuWork<'a> {
     trace: &'a Trace,
     operations: BTreeMap<u64, Operation>,

@@ -32,9 +32,9 @@ pub const DIFFERENCES: [(&str, &str); 11] = [
     ),
     (
         "API groups",
-        "the operations of a group, with their transfers and steps, count together, when all of them have ended. If \
-         calls of the group have no operation, or operations have no transfers and kernel channels although others of \
-         the communicator have, they count after a minute.",
+        "a group counts as a whole when all of its operations, transfers and steps have ended. A group in which a call \
+         has no operation, or an operation has no transfers and kernel channels although others of the communicator \
+         have, counts after a minute.",
     ),
     (
         "Operations without an end",

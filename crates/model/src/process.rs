@@ -221,11 +221,14 @@ impl<'a> Process<'a> {
         match self.interval(at)?.timing {
             Timing::Cupti => Some(gpu.by_cupti?.uncertainty_ns),
             Timing::Event => Some(gpu.by_events?.uncertainty_ns),
-            Timing::KernelChannel => {
+            // `Kernel` has the times of another operation, which may be those of the GPU's timer.
+            timing @ (Timing::KernelChannel | Timing::Kernel) => {
                 let operation = self.tables.operation(self.links.operation(at)?.operation);
-                self.gpu_clocks.get(index(operation.context_at()?))?.quality.error_ns()
+                let quality = &self.gpu_clocks.get(index(operation.context_at()?))?.quality;
+                let is_on_host = timing == Timing::Kernel && quality.calibration == GpuCalibration::None;
+                if is_on_host { Some(0) } else { quality.error_ns() }
             }
-            _ => Some(0),
+            Timing::KernelChannelHost | Timing::Proxy | Timing::Enqueue => Some(0),
         }
     }
 

@@ -84,6 +84,16 @@ struct Features {
     loses_steps: bool,
 }
 
+const NETWORK: Features = Features {
+    has_api: true,
+    has_stamps: false,
+    has_launch_times: false,
+    has_graphs: false,
+    has_network: true,
+    has_channels: false,
+    loses_steps: false,
+};
+
 struct Job {
     random: Random,
     with: Features,
@@ -529,9 +539,7 @@ impl Recorded {
     /// that are open at the end.
     fn running(&self, reading: u64) -> (Interpreted, u64, usize) {
         let mut random = Random(reading);
-        let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
-        let mut process = RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS);
-        let mut clock = RunningClock::new(TickSource::Monotonic, None);
+        let (mut process, mut clock) = recording_all();
         let mut read = [0; 5];
         let mut seen = Interpreted::default();
         let most = [1, 3, 40, 2_000][random.below(4)];
@@ -551,6 +559,12 @@ impl Recorded {
         process.finish(&mut clock, &self.symbols, |process, _| seen.add(process));
         (seen, process.late(), process.open_operations().count())
     }
+}
+
+/// A process that records all kinds of events, and its clock.
+fn recording_all() -> (RunningProcess, RunningClock) {
+    let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
+    (RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS), RunningClock::new(TickSource::Monotonic, None))
 }
 
 fn features() -> impl Strategy<Value = Features> {
@@ -607,7 +621,8 @@ proptest! {
             let Some(&(begin, end)) = job.ran.get(id).filter(|_| one.timing == Timing::KernelChannel) else { continue };
             let off_ns = other.start.abs_diff(begin).max(other.end.abs_diff(end));
             let known = running.errors_ns.get(id).copied().flatten();
-            prop_assert!(known.is_none_or(|known| off_ns <= known), "{:#x}: {} beyond {:?}: {:?} {:?}", id, off_ns, known, one, other);
+            let is_within = known.is_none_or(|known| off_ns <= known);
+            prop_assert!(is_within, "{:#x}: {} beyond {:?}: {:?} {:?}", id, off_ns, known, one, other);
         }
     }
 
@@ -639,16 +654,7 @@ proptest! {
 #[test]
 fn operations_that_never_end_hold_up_nothing_of_another_communicator() {
     const STUCK: usize = 1 << 16;
-    let with = Features {
-        has_api: true,
-        has_stamps: false,
-        has_launch_times: false,
-        has_graphs: false,
-        has_network: true,
-        has_channels: false,
-        loses_steps: false,
-    };
-    let mut job = Job::new(7, with);
+    let mut job = Job::new(7, NETWORK);
     for _ in 0..STUCK {
         let group = job.group(CALLER, 0);
         let call = job.call(CALLER, group, false);
@@ -672,9 +678,7 @@ fn operations_that_never_end_hold_up_nothing_of_another_communicator() {
     }
     let last = job.now;
     let recorded = job.record();
-    let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
-    let mut process = RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS);
-    let mut clock = RunningClock::new(TickSource::Monotonic, None);
+    let (mut process, mut clock) = recording_all();
     let mut seen = Interpreted::default();
     recorded.slots.iter().flatten().for_each(|record| process.record(record.clone()));
     let until = last + 20 * SETTLE_NS;
@@ -685,16 +689,7 @@ fn operations_that_never_end_hold_up_nothing_of_another_communicator() {
 /// An operation stays open for years, and a damaged record has the last of all times.
 #[test]
 fn years_without_a_record_are_no_steps() {
-    let with = Features {
-        has_api: true,
-        has_stamps: false,
-        has_launch_times: false,
-        has_graphs: false,
-        has_network: true,
-        has_channels: false,
-        loses_steps: false,
-    };
-    let mut job = Job::new(3, with);
+    let mut job = Job::new(3, NETWORK);
     for slot in [CALLER, OTHER] {
         let group = job.group(slot, 0);
         let call = job.call(slot, group, false);
@@ -704,9 +699,7 @@ fn years_without_a_record_are_no_steps() {
     let group = job.group(CALLER, 0);
     job.events[group].start = u64::MAX;
     let recorded = job.record();
-    let mask = Kind::ALL.iter().fold(0, |mask, kind| mask | kind.mask());
-    let mut process = RunningProcess::new(TAG.get(), PID, mask, SETTLE_NS);
-    let mut clock = RunningClock::new(TickSource::Monotonic, None);
+    let (mut process, mut clock) = recording_all();
     recorded.slots.iter().flatten().for_each(|record| process.record(record.clone()));
     process.settle(5_000_000_000 * SETTLE_NS, &mut clock, &recorded.symbols, |_, _| {});
     assert_eq!(process.open_operations().count(), 2);

@@ -67,7 +67,8 @@ impl Inputs<'_> {
         let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
         let others = if late.ranks == 1 { "the other" } else { "they" };
         let sentence = format!(
-            "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than {others} did.{meanwhile}{often}",
+            "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than {others} \
+             did.{meanwhile}{often}",
             capital(&rank.name),
             plural(late.ranks, "rank", "ranks"),
             time(late.lost_ns),

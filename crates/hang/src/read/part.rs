@@ -69,7 +69,9 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
 fn read_with_transfers_of_others(parts: &mut [Part], directories: &[PathBuf], moment: &Moment) {
     let mut remote: BTreeMap<(String, u16), Vec<RemoteTransfers>> = BTreeMap::new();
     for part in parts.iter_mut() {
-        for transfers in std::mem::take(&mut part.for_others) {
+        // Of a host that is not known, nothing says whose transfers they are.
+        let for_others = std::mem::take(&mut part.for_others);
+        for transfers in for_others.into_iter().filter(|_| !part.boot_id.is_empty()) {
             let origin = (part.boot_id.clone(), EventId::from_raw(transfers.parent).tag());
             remote.entry(origin).or_default().push(transfers);
         }

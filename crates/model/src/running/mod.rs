@@ -34,7 +34,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 mod batch;
 mod units;
 
-/// How many epochs fit at least into the settle time, after which events that are over and without a record are settled.
+/// How many epochs fit at least into the settle time, without a record for which events that are over are settled.
 const EPOCHS: u64 = 2;
 /// Settle times to wait for an earlier operation of the communicator rank, and for the GPU's times.
 const FOR_EARLIER: u64 = 4;
