@@ -119,8 +119,15 @@ static void longjmps(int flags) {
   end();
 }
 
+static void mask_alarm(int how) {
+  sigset_t alarm;
+  sigemptyset(&alarm), sigaddset(&alarm, SIGALRM);
+  CHECK(pthread_sigmask(how, &alarm, NULL) == 0);
+}
+
 static void *alternate(void *unused) {
   (void)unused;
+  mask_alarm(SIG_UNBLOCK);
   stack_t stack;
   memset(&stack, 0, sizeof stack);
   stack.ss_size = 1 << 16;
@@ -308,10 +315,9 @@ int main(int count, char **arguments) {
   if (strcmp(scenario, "longjmp") == 0) longjmps(0);
   else if (strcmp(scenario, "longjmp-alternate") == 0) {
     pthread_t thread;
-    sigset_t alarm;
-    sigemptyset(&alarm), sigaddset(&alarm, SIGALRM);
+    /* Before there is a second thread: a signal that this one took would jump to the other one's stack. */
+    mask_alarm(SIG_BLOCK);
     CHECK(pthread_create(&thread, NULL, alternate, NULL) == 0);
-    pthread_sigmask(SIG_BLOCK, &alarm, NULL);
     CHECK(pthread_join(thread, NULL) == 0);
   } else if (strcmp(scenario, "nested") == 0) handler_calls(0);
   else if (strcmp(scenario, "nested-alternate") == 0) handler_calls(SA_ONSTACK);

@@ -247,6 +247,7 @@ fn difference(a: &CollectiveProperties, b: &CollectiveProperties, rank_a: u32, r
 
 nccl_events::fields! {
     struct CallFields {
+        event: Event,
         ranges: Ranges,
     }
 }
@@ -255,7 +256,13 @@ nccl_events::fields! {
 enum Region<'a> {
     Range(&'a str),
     Mark,
-    Call(&'a str, Option<Kind>),
+    Call {
+        name: &'a str,
+        /// Whether NCCL's interface reports calls of this function.
+        is_of_interface: bool,
+        /// Whether the interface reported this call; otherwise only a range of NCCL's shows it.
+        is_reported: bool,
+    },
 }
 
 /// Checks the ranges of the program: as many as the archive states, and around the calls that name them. A call that
@@ -277,7 +284,10 @@ impl<'a> UserRanges<'a> {
             let region = match info.class {
                 RegionClass::User => Region::Range(name),
                 RegionClass::Mark => Region::Mark,
-                RegionClass::Api => Region::Call(name, info.kind),
+                RegionClass::Api => {
+                    let is_of_interface = matches!(info.kind, Some(Kind::CollApi | Kind::P2pApi));
+                    Region::Call { name, is_of_interface, is_reported: false }
+                }
                 _ => return None,
             };
             Some((*reference, region))
@@ -293,9 +303,13 @@ impl<'a> UserRanges<'a> {
     pub(crate) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
         match event.kind {
             EventKind::Enter(region) => {
-                let region = self.regions.get(&region).copied();
-                match region {
-                    Some(Region::Call(name, kind)) => self.call(location, event, (name, kind), findings),
+                let mut region = self.regions.get(&region).copied();
+                match &mut region {
+                    Some(Region::Call { name, is_of_interface, is_reported }) => {
+                        let fields: CallFields<'_> = self.trace.read_fields(&event.attributes);
+                        *is_reported = *is_of_interface && fields.event.is_some();
+                        self.call(location, event.time, (name, *is_reported, &fields), findings);
+                    }
                     Some(Region::Range(_)) => {
                         self.has_ranges = true;
                         self.found += 1;
@@ -312,14 +326,19 @@ impl<'a> UserRanges<'a> {
         }
     }
 
-    fn call(&self, location: LocationRef, event: &Event, (name, kind): (&str, Option<Kind>), findings: &mut Findings) {
+    fn call(
+        &self,
+        location: LocationRef,
+        time: u64,
+        (name, is_reported, fields): (&str, bool, &CallFields<'_>),
+        findings: &mut Findings,
+    ) {
         let at = (self.trace, location);
-        let is_reported = matches!(kind, Some(Kind::CollApi | Kind::P2pApi));
-        let is_same = |open: &Region<'_>| matches!(open, Region::Call(around, None) if *around == name);
-        if is_reported && self.open.iter().flatten().any(is_same) {
-            findings.at(at, Some(event.time), Rule::ShownOnce, format!("{name} is inside another {name}"));
+        let is_range =
+            |open: &Region<'_>| matches!(open, Region::Call { name: around, is_reported: false, .. } if *around == name);
+        if is_reported && self.open.iter().flatten().any(is_range) {
+            findings.at(at, Some(time), Rule::ShownOnce, format!("{name} is inside another {name}"));
         }
-        let fields: CallFields<'_> = self.trace.read_fields(&event.attributes);
         // Parts of a group have no attributes.
         if fields.ranges.is_none() && !is_reported {
             return;
@@ -332,7 +351,7 @@ impl<'a> UserRanges<'a> {
         let open: Vec<&str> = open.collect();
         if !self.fits(stated, &open) {
             let message = format!("{name} names the ranges {stated:?}, and is in {:?}", path_of_ranges(&open));
-            findings.at(at, Some(event.time), Rule::RangesAround, message);
+            findings.at(at, Some(time), Rule::RangesAround, message);
         }
     }
 
@@ -387,6 +406,8 @@ impl WrittenEvents {
             }
             Step::Inside => return,
         };
+        // A call outside of the program's groups shows the group that NCCL made around it, too.
+        *self.counts.entry(Kind::GroupApi).or_insert(0) += u64::from(entered.fields.group.is_some());
         // Regions without an event, such as a call assembled from others, have no id.
         let (Some(role), Some(id)) = (entered.role, entered.fields.event) else {
             return;

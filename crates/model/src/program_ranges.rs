@@ -77,9 +77,15 @@ impl RangeLinks {
         }
     }
 
+    /// NCCL's range around a call that the interface reports, if it was recorded. The first send or receive stands for
+    /// a call that NCCL turns into these.
+    pub fn around_call<'a>(&self, tables: &'a Tables, call: EventRow) -> Option<&'a RangeAt> {
+        tables.ranges.all.get(index(*self.reported.calls.get(&call)?))
+    }
+
     /// `ncclRedOp_t` of a call, if a range says.
-    pub fn reduction(&self, call: Row<CollApi>) -> Option<u64> {
-        self.reported.reductions.get(&call).copied()
+    pub fn reduction(&self, tables: &Tables, call: Row<CollApi>) -> Option<u64> {
+        self.around_call(tables, EventRow::CollApi(call))?.range.fields.get(RangeField::Reduction)
     }
 
     fn ranges<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = (&'a RangeAt, RangeRole)> {
@@ -126,7 +132,7 @@ impl RangeLinks {
 enum CallReport<'a> {
     GroupEnd,
     /// A call, by NCCL's name of its function.
-    Call(&'a str, Option<Row<CollApi>>),
+    Call(&'a str, EventRow),
     /// An index in [`Tables::comm_calls`].
     CommCall(u32),
 }
@@ -141,8 +147,8 @@ pub struct ReportedCalls {
     pub replaced: FxHashSet<u32>,
     /// Ranges of which one or another shows a finalize.
     pub ends: FxHashSet<u32>,
-    /// `ncclRedOp_t` of calls, from the ranges around them.
-    pub reductions: FxHashMap<Row<CollApi>, u64>,
+    /// The range around each call.
+    pub calls: FxHashMap<EventRow, u32>,
 }
 
 impl ReportedCalls {
@@ -168,10 +174,8 @@ impl ReportedCalls {
             let inside = inside(&reports, threads, range, tables.span.1);
             if let Some((_, what)) = inside.iter().find(|(_, what)| is_reported(what, name)) {
                 *role = RangeRole::Reported;
-                if let (&CallReport::Call(_, Some(row)), Some(op)) =
-                    (what, range.range.fields.get(RangeField::Reduction))
-                {
-                    found.reductions.insert(row, op);
+                if let CallReport::Call(_, call) = what {
+                    found.calls.insert(*call, at);
                 }
             }
             for (_, what) in inside.iter().filter(|_| is_of_communicators(name)) {
@@ -346,15 +350,16 @@ fn reports<'a>(
         reports.extend(group.stop().map(|stop| (place(group.thread, stop), CallReport::GroupEnd)));
     }
     for (row, call) in tables.rows::<CollApi>() {
-        let what = CallReport::Call(symbols.text(call.fields.func), Some(row));
+        let what = CallReport::Call(symbols.text(call.fields.func), EventRow::CollApi(row));
         reports.push((place(call.thread, call.start), what));
     }
-    for (_, call) in tables.rows::<P2pApi>() {
-        reports.push((place(call.thread, call.start), CallReport::Call(symbols.text(call.fields.func), None)));
+    for (row, call) in tables.rows::<P2pApi>() {
+        let what = CallReport::Call(symbols.text(call.fields.func), EventRow::P2pApi(row));
+        reports.push((place(call.thread, call.start), what));
     }
-    for (first, func) in derived {
-        let first: &Head = &tables[first];
-        reports.push((place(first.thread, first.start), CallReport::Call(func, None)));
+    for (row, func) in derived {
+        let first: &Head = &tables[row];
+        reports.push((place(first.thread, first.start), CallReport::Call(func, EventRow::P2pApi(row))));
     }
     for (at, call) in (0..).zip(&tables.comm_calls) {
         reports.push((place(call.thread, call.start), CallReport::CommCall(at)));

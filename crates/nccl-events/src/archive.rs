@@ -1,12 +1,13 @@
 //! Names with which archives describe locations and regions to programs (`docs/MAPPING.md` §1 and §2), and the numbers
 //! of a job's ranks. Locations have properties for these names. OTF2's regions have no properties and use the canonical
-//! name: `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event;
-//! `nvtx::<domain>::<name>` for a range of the program, `nvtx-mark::<domain>::<name>` for a mark. Only kernels keep the
-//! name given by the compiler: they are all regions on locations of the kind `stream` except copies.
+//! name: `nccl::<class>::<name>`; `nvtx::<domain>::<name>` for a range of the program, `nvtx-mark::<domain>::<name>` for
+//! a mark. Only kernels keep the name given by the compiler: they are all regions on locations of the kind `stream`
+//! except copies.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::collective::Function;
 use crate::{CommInit, Kind, MOST_RANKS};
 
 macro_rules! named {
@@ -116,12 +117,60 @@ impl Timing {
 }
 
 /// The canonical name of a region other than a kernel.
-pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> String {
-    let class = class.name();
-    match kind {
-        Some(kind) => format!("nccl::{class}::{}::{name}", kind.name()),
-        None => format!("nccl::{class}::{name}"),
-    }
+pub fn canonical_name(class: RegionClass, name: &str) -> String {
+    format!("nccl::{}::{name}", class.name())
+}
+
+/// The canonical names of regions that show no function of NCCL's API, and what follows a function's name.
+#[expect(missing_docs, reason = "the values say what they name")]
+pub mod region {
+    pub const GROUP: &str = "NCCL group";
+    pub const LAUNCH: &str = "NCCL launch";
+    pub const LAUNCH_PLAN: &str = "NCCL launch plan";
+    pub const CE_SYNC: &str = "NCCL CE sync";
+    pub const CE_BATCH: &str = "NCCL CE batch";
+    pub const KERNEL_CHANNEL: &str = "kernel channel";
+    pub const NET_SEND: &str = "netSend";
+    pub const NET_RECV: &str = "netRecv";
+    pub const QUEUED: &str = "queued";
+    /// A step without a reported state, then the phases of sending and of receiving steps, in the order of time.
+    pub const STEP: &str = "ProxyStep";
+    pub const STEP_PHASES: [&str; 6] =
+        ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
+    /// After the function's name: an operation by copy engines, and the enqueueing of operations.
+    pub const BY_COPY_ENGINES: &str = " (CE)";
+    pub const ENQUEUE: &str = " enqueue";
+    pub const CE_ENQUEUE: &str = " (CE) enqueue";
+}
+
+/// The kind of event that the region with this canonical name shows; `None` if it shows none.
+pub fn kind_shown(class: RegionClass, name: &str) -> Option<Kind> {
+    let is_message = matches!(Function::from_region(name), Some(Function::Send | Function::Recv | Function::SendRecv));
+    Some(match class {
+        RegionClass::Api if name == region::GROUP => Kind::GroupApi,
+        RegionClass::Api if is_message => Kind::P2pApi,
+        RegionClass::Api if Function::from_region(name).is_some() => Kind::CollApi,
+        RegionClass::Enqueue if name == region::LAUNCH_PLAN => Kind::Group,
+        RegionClass::Enqueue if name == region::CE_SYNC => Kind::CeSync,
+        RegionClass::Enqueue if name == region::CE_BATCH => Kind::CeBatch,
+        RegionClass::Enqueue | RegionClass::Operation if is_message => Kind::P2p,
+        RegionClass::Enqueue if name.ends_with(region::CE_ENQUEUE) => Kind::CeColl,
+        RegionClass::Operation if name.ends_with(region::BY_COPY_ENGINES) => Kind::CeColl,
+        RegionClass::Enqueue | RegionClass::Operation => Kind::Coll,
+        RegionClass::Launch => Kind::KernelLaunch,
+        RegionClass::Network if matches!(name, region::NET_SEND | region::NET_RECV) => Kind::ProxyOp,
+        RegionClass::Network if name == region::QUEUED => return None,
+        RegionClass::Network if name == region::STEP || region::STEP_PHASES.contains(&name) => Kind::ProxyStep,
+        RegionClass::Network => Kind::NetPlugin,
+        RegionClass::Channel if name == region::KERNEL_CHANNEL => Kind::KernelCh,
+        RegionClass::Channel => Kind::KernelPhase,
+        RegionClass::Proxy => Kind::ProxyCtrl,
+        RegionClass::Api
+        | RegionClass::Kernel
+        | RegionClass::Copy
+        | RegionClass::User
+        | RegionClass::Mark => return None,
+    })
 }
 
 /// Between the names of ranges in `nvtx.ranges`.
@@ -145,20 +194,15 @@ pub fn canonical_range_name(class: RegionClass, domain: &str, name: &str) -> Str
     format!("{prefix}{domain}::{name}")
 }
 
-/// The class of a region and its kind of event, from its canonical name. `None` for kernels and for other writers'.
-pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
-    if canonical.starts_with(RANGE) {
-        return Some((RegionClass::User, None));
+/// The class of a region and its name, from its canonical name. `None` for kernels and for other writers'.
+pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, &str)> {
+    for (prefix, class) in [(RANGE, RegionClass::User), (MARK, RegionClass::Mark)] {
+        if let Some((_domain, name)) = canonical.strip_prefix(prefix).and_then(|rest| rest.split_once("::")) {
+            return Some((class, name));
+        }
     }
-    if canonical.starts_with(MARK) {
-        return Some((RegionClass::Mark, None));
-    }
-    let mut words = canonical.strip_prefix("nccl::")?.splitn(3, "::");
-    let class = RegionClass::parse(words.next()?)?;
-    let kind = words.next()?;
-    let kinds = words.next().map(|_name| Kind::ALL.into_iter());
-    let kind = kinds.and_then(|mut kinds| kinds.find(|known| known.name() == kind));
-    Some((class, kind))
+    let (class, name) = canonical.strip_prefix("nccl::")?.split_once("::")?;
+    Some((RegionClass::parse(class)?, name))
 }
 
 impl CommInit<'_> {
@@ -212,18 +256,16 @@ mod tests {
         use crate::archive::*;
 
         #[test]
-        fn names_lead_back_to_classes_and_kinds() {
+        fn names_lead_back_to_classes() {
             for class in RegionClass::ALL {
-                for kind in Kind::ALL.into_iter().map(Some).chain([None]) {
-                    // A phase may have a name like `a::b`.
-                    for name in ["a name", "a::b"] {
-                        let canonical = canonical_name(class, kind, name);
-                        assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");
-                    }
+                // A phase may have a name like `a::b`.
+                for name in ["a name", "a::b"] {
+                    let canonical = canonical_name(class, name);
+                    assert_eq!(parse_canonical_name(&canonical), Some((class, name)), "{canonical}");
                 }
             }
             for class in [RegionClass::User, RegionClass::Mark] {
-                assert_eq!(parse_canonical_name(&canonical_range_name(class, "", "step")), Some((class, None)));
+                assert_eq!(parse_canonical_name(&canonical_range_name(class, "", "a::b")), Some((class, "a::b")));
             }
             for other in ["MPI_Send", "_Z3foov", "nccl::Other::foo()", "nccl::call"] {
                 assert_eq!(parse_canonical_name(other), None, "{other}");

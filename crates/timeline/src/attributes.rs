@@ -125,7 +125,11 @@ impl AttributeWriter<'_, '_> {
             return Ok(());
         };
         self.add_unless_empty(attribute::Event, head.id)?;
-        self.add_unless_empty(attribute::Parent, head.parent)?;
+        if instance.kind == InstanceKind::LoneCall {
+            self.add_unless_empty(attribute::Group, head.parent)?;
+        } else {
+            self.add_unless_empty(attribute::Parent, head.parent)?;
+        }
         self.fields(event)?;
         match event {
             // NCCL reports the size at these two states.
@@ -279,7 +283,7 @@ impl AttributeWriter<'_, '_> {
                 self.add_unless_empty(attribute::WireBytes, model.links.transfers.bytes(row, &model.tables[row]))?;
                 self.add_unless_empty(attribute::Closed, model.links.transfers.is_silent(row))?;
             }
-            (InstanceKind::Call, _) => {
+            (InstanceKind::Call | InstanceKind::LoneCall, _) => {
                 self.add_unless_empty(attribute::Replays, model.links.replays.replays_of_call(event))?;
             }
             (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
@@ -293,7 +297,10 @@ impl AttributeWriter<'_, '_> {
             }
             _ => return Ok(()),
         }
-        self.add_unless_empty(attribute::Unfinished, model.is_unfinished(event))
+        let group = model.tables.head(event).filter(|_| instance.kind == InstanceKind::LoneCall);
+        let group = group.and_then(|call| model.tables.find(call.parent));
+        let is_open = model.is_unfinished(event) || group.is_some_and(|group| model.is_unfinished(group));
+        self.add_unless_empty(attribute::Unfinished, is_open)
     }
 }
 
@@ -401,7 +408,7 @@ impl AttributeWriter<'_, '_> {
 
     /// The reduction operator of a call, which only the range around it has.
     pub(crate) fn reduction_of(&mut self, call: Row<CollApi>) -> otf2::Result<()> {
-        self.model.links.ranges.reduction(call).map_or(Ok(()), |number| self.reduction(number))
+        self.model.links.ranges.reduction(self.model.tables, call).map_or(Ok(()), |number| self.reduction(number))
     }
 
     fn at(&mut self, begin: Begin) -> otf2::Result<()> {
@@ -436,23 +443,24 @@ impl AttributeWriter<'_, '_> {
 impl AttributeWriter<'_, '_> {
     pub(crate) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
-        let Some(call) = model.links.derived.calls.get(index(at)) else {
+        let call = model.links.derived.calls.get(index(at));
+        let Some((call, &first)) = call.and_then(|call| Some((call, call.calls.first()?))) else {
             return Ok(());
         };
+        let first = &model.tables[first];
+        self.add_unless_empty(attribute::Group, first.parent)?;
         self.call(call)?;
-        match call.calls.first() {
-            Some(&first) => self.within(&model.tables[first]),
-            None => Ok(()),
-        }
+        self.within(first)
     }
 
-    /// The call has ended when all its sends and receives have.
+    /// The call has ended when its group and all its sends and receives have.
     pub(crate) fn derived_call_result(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
-        let call = model.links.derived.calls.get(index(at));
-        let is_open = |&row| model.is_unfinished(EventRow::P2pApi(row));
-        let open = call.is_some_and(|call| call.calls.iter().any(is_open));
-        self.add_unless_empty(attribute::Unfinished, open)
+        let calls = model.links.derived.calls.get(index(at)).map_or(&[][..], |call| &call.calls);
+        let group = calls.first().and_then(|&first| model.tables.find(model.tables[first].parent));
+        let parts = calls.iter().map(|&call| EventRow::P2pApi(call)).chain(group);
+        let is_open = parts.into_iter().any(|part| model.is_unfinished(part));
+        self.add_unless_empty(attribute::Unfinished, is_open)
     }
 
     fn call(&mut self, call: &DerivedCall) -> otf2::Result<()> {
@@ -460,7 +468,6 @@ impl AttributeWriter<'_, '_> {
             return Ok(());
         };
         let first = &self.model.tables[first];
-        self.add_unless_empty(attribute::Parent, first.parent)?;
         self.count(call.count)?;
         self.datatype(call.datatype, call.count)?;
         if call.pattern.collective().has_root() {
@@ -478,6 +485,8 @@ impl AttributeWriter<'_, '_> {
         let Some((collective, call)) = model.links.derived.collective_of_member(leader) else {
             return Ok(());
         };
+        let parent = call.calls.first().map_or(0, |&first| model.tables[first].parent);
+        self.add_unless_empty(attribute::Parent, parent)?;
         self.call(call)?;
         self.add_unless_empty(
             attribute::Replay,

@@ -14,6 +14,7 @@ use model::links::transfers::placeholder;
 use model::process::Links;
 use model::program_ranges::range_name;
 use model::tables::Tables;
+use nccl_events::archive;
 use nccl_events::archive::{RegionClass, Timing, canonical_name, canonical_range_name};
 use nccl_events::collective::{Collective, Flow, Function};
 use nccl_events::event::declare::{Style, Value};
@@ -103,7 +104,12 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
             (format!("nccl{func}{suffix}"), func)
         }
     };
-    let (canonical, func) = (canonical_name(key.class, key.kind, &name), func.to_owned());
+    let (canonical, func) = (canonical_name(key.class, &name), func.to_owned());
+    // A call has the API's name; no operation shares it, so that tools that add by name do not mix the two.
+    let name = match (key.class, name.strip_prefix("nccl")) {
+        (RegionClass::Operation | RegionClass::Enqueue, Some(function)) => format!("NCCL {function}"),
+        _ => name,
+    };
     RegionText { class: key.class, canonical, name, func, domain }
 }
 
@@ -127,13 +133,17 @@ impl RegionText {
             "" => group.to_owned(),
             domain => format!("{group} {domain}"),
         };
+        // Readers add up the time in collectives and messages by role: only operations have these, or all counts twice.
         let role = match (self.class, self.name.as_str()) {
-            (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => role(&self.func),
-            (RegionClass::Network, "queued") | (RegionClass::Mark, _) => RegionRole::Artificial,
+            (RegionClass::Operation, _) => role(&self.func),
+            (RegionClass::Api, archive::region::GROUP) | (RegionClass::Network, archive::region::QUEUED) => RegionRole::Artificial,
+            (RegionClass::Enqueue | RegionClass::Mark, _) => RegionRole::Artificial,
+            (RegionClass::Launch, _) => RegionRole::Wrapper,
             (RegionClass::User, _) => RegionRole::Code,
             (RegionClass::Network | RegionClass::Copy, _) => RegionRole::DataTransfer,
-            (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => RegionRole::Function,
-            _ => RegionRole::Wrapper,
+            (RegionClass::Api | RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => {
+                RegionRole::Function
+            }
         };
         RegionProperties { role, paradigm, group, description }
     }

@@ -2,7 +2,7 @@
 
 use journal::format::Symbol;
 use model::tables::{EventRow, InTable, Row};
-use nccl_events::Kind;
+use nccl_events::archive;
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Pattern;
 use rustc_hash::FxHashMap;
@@ -146,6 +146,8 @@ pub enum InstanceKind {
     Derived,
     /// An API call or launch, as the calling thread saw it.
     Call,
+    /// A call outside of the program's groups, with the group that NCCL makes around it.
+    LoneCall,
     /// A range or a mark of the program, or a call that only a range of NCCL's shows.
     Range,
     /// `ncclGroupStart` inside a GroupApi.
@@ -210,15 +212,15 @@ impl InstanceKind {
             Self::CommFinalize => (RegionClass::Api, "ncclCommDestroy"),
             Self::GroupStart => (RegionClass::Api, "ncclGroupStart"),
             Self::GroupEnd => (RegionClass::Api, "ncclGroupEnd"),
-            Self::Queued => (RegionClass::Network, "queued"),
-            Self::Channel => (RegionClass::Channel, "ncclKernelChannel"),
-            Self::Step => (RegionClass::Network, "ProxyStep"),
-            Self::SendGpuWait => (RegionClass::Network, "SendGPUWait"),
-            Self::SendPeerWait => (RegionClass::Network, "SendPeerWait"),
-            Self::SendWait => (RegionClass::Network, "SendWait"),
-            Self::RecvWait => (RegionClass::Network, "RecvWait"),
-            Self::RecvFlushWait => (RegionClass::Network, "RecvFlushWait"),
-            Self::RecvGpuWait => (RegionClass::Network, "RecvGPUWait"),
+            Self::Queued => (RegionClass::Network, archive::region::QUEUED),
+            Self::Channel => (RegionClass::Channel, archive::region::KERNEL_CHANNEL),
+            Self::Step => (RegionClass::Network, archive::region::STEP),
+            Self::SendGpuWait => (RegionClass::Network, archive::region::STEP_PHASES[0]),
+            Self::SendPeerWait => (RegionClass::Network, archive::region::STEP_PHASES[1]),
+            Self::SendWait => (RegionClass::Network, archive::region::STEP_PHASES[2]),
+            Self::RecvWait => (RegionClass::Network, archive::region::STEP_PHASES[3]),
+            Self::RecvFlushWait => (RegionClass::Network, archive::region::STEP_PHASES[4]),
+            Self::RecvGpuWait => (RegionClass::Network, archive::region::STEP_PHASES[5]),
             Self::ProxyIdle => (RegionClass::Proxy, "ProxyIdle"),
             Self::ProxyActive => (RegionClass::Proxy, "ProxyActive"),
             Self::ProxySleep => (RegionClass::Proxy, "ProxySleep"),
@@ -226,13 +228,7 @@ impl InstanceKind {
             Self::ProxyAppend => (RegionClass::Proxy, "ProxyAppend"),
             _ => return None,
         };
-        let key = RegionKey::fixed(class, name);
-        Some(match self {
-            Self::Channel => key.showing(Kind::KernelCh),
-            _ if self.is_step() => key.showing(Kind::ProxyStep),
-            _ if self.is_control() => key.showing(Kind::ProxyCtrl),
-            _ => key,
-        })
+        Some(RegionKey::fixed(class, name))
     }
 }
 
@@ -240,7 +236,6 @@ impl InstanceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionKey {
     pub class: RegionClass,
-    pub kind: Option<Kind>,
     pub name: RegionName,
 }
 
@@ -266,7 +261,7 @@ pub enum RegionName {
 
 impl RegionKey {
     pub const fn new(class: RegionClass, name: RegionName) -> Self {
-        Self { class, kind: None, name }
+        Self { class, name }
     }
 
     /// A region whose name does not depend on the journal.
@@ -288,11 +283,6 @@ impl RegionKey {
             }
             (name, other) => name == other,
         };
-        is_name && self.class == other.class && self.kind == other.kind
-    }
-
-    /// The same region, marked as showing events of this kind.
-    pub const fn showing(self, kind: Kind) -> Self {
-        Self { kind: Some(kind), ..self }
+        is_name && self.class == other.class
     }
 }

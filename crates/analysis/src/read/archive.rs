@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name, path_of_ranges};
+use nccl_events::archive::{
+    LocationKind, RegionClass, kind_shown, parse_canonical_name, path_of_ranges, region,
+};
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
 use nccl_events::schema::attribute::AttributeId;
@@ -57,14 +59,12 @@ impl Role {
 
 impl<'a> RegionInfo<'a> {
     fn parse(canonical_name: &'a str) -> Option<Self> {
-        let (class, kind) = parse_canonical_name(canonical_name)?;
-        Some(Self { class, kind, name: canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()? })
+        let (class, name) = parse_canonical_name(canonical_name)?;
+        Some(Self { class, kind: kind_shown(class, name), name })
     }
 
     fn phase(&self) -> Option<usize> {
-        const NAMES: [&str; 6] =
-            ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
-        NAMES.iter().position(|name| self.kind == Some(Kind::ProxyStep) && *name == self.name)
+        region::STEP_PHASES.iter().position(|name| self.kind == Some(Kind::ProxyStep) && *name == self.name)
     }
 }
 
@@ -103,7 +103,7 @@ impl Trace {
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
             let info = RegionInfo::parse(definitions.string(region.canonical_name)?)?;
             let role = Role::from_region(&info)?;
-            let is_net_send = info.kind == Some(Kind::ProxyOp) && info.name == "netSend";
+            let is_net_send = info.kind == Some(Kind::ProxyOp) && info.name == region::NET_SEND;
             let function = Function::from_region(info.name);
             Some((*reference, KnownRegion { role, function, phase: info.phase(), is_net_send }))
         });
@@ -374,6 +374,7 @@ nccl_events::fields! {
     pub struct Fields {
         event: Event,
         parent: Parent,
+        group: Group,
         external_correlation: ExternalCorrelation,
         timing: Timing,
         bytes: Bytes,
@@ -398,6 +399,13 @@ nccl_events::fields! {
         rank: Rank,
         ranges: Ranges,
         range_number: RangeNumber,
+    }
+}
+
+impl Fields<'_> {
+    /// The id of a call's group, which is the parent of the launches in it.
+    pub fn group_of_call(&self) -> Option<u64> {
+        self.group.or(self.parent)
     }
 }
 

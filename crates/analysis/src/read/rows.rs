@@ -52,7 +52,6 @@ columns! {
         stop_ns: u64,
         bytes: u64,
         event: u64,
-        parent: u64,
         /// The name of the communicator that the call makes or ends: an index in [`crate::read::Tables::paths`]; else
         /// [`NONE`].
         comm: u32,

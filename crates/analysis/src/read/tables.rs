@@ -215,7 +215,6 @@ impl<'a> Reading<'a> {
                     stop_ns,
                     bytes: instance.fields.bytes.unwrap_or(0),
                     event,
-                    parent,
                     comm: self.communicator(&instance.fields).map_or(NONE, |name| paths.number(&name)),
                     rank: instance.fields.rank.unwrap_or(NONE),
                     is_unfinished: instance.fields.is_unfinished == Some(true),

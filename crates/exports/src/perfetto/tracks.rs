@@ -307,6 +307,7 @@ nccl_events::fields! {
     pub(crate) struct Chained {
         event: Event,
         parent: Parent,
+        group: Group,
         stream: Stream,
     }
 }
@@ -348,7 +349,7 @@ impl Flows {
         };
         match region.class {
             RegionClass::Api if matches!(region.kind, Some(Kind::CollApi | Kind::P2pApi)) => {
-                group.calls.push((fields.parent, fields.stream, event));
+                group.calls.push((fields.group.or(fields.parent), fields.stream, event));
                 flows.push(chain(event));
             }
             RegionClass::Launch => {

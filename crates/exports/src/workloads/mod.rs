@@ -40,7 +40,7 @@ impl Calls {
                     let fields = trace.fields_of(&slice.attributes);
                     let is_call = trace.region(slice.region).is_some_and(|region| region.class == RegionClass::Api);
                     if let Some(event) = fields.event.filter(|_| is_call) {
-                        found.groups.extend(fields.parent.map(|group| (event, group)));
+                        found.groups.extend(fields.group_of_call().map(|group| (event, group)));
                         let collective = trace.function(slice.region).and_then(Function::collective);
                         found.collectives.extend(collective.map(|_| event));
                     }

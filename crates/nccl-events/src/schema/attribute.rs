@@ -168,6 +168,7 @@ attributes! {
     RangePayloadFloat "nvtx.payload_float" Fraction "Payload, a floating-point number";
     RangeNumber "nvtx.number" Number "The number that the name has in place of #";
     Launch "nccl.launch" Number "Id of the event of the kernel launch, nccl.event of the KernelLaunch region; absent: unknown, or a graph launched the kernel";
+    Group "nccl.group" Number "Id of the event of the group that NCCL made around the call; the parent of its launches";
 }
 
 /// Declares a structure with some attributes of an event, for a reader. A field is `None` if the event lacks the

@@ -11,6 +11,7 @@ use model::links::intervals::Interval;
 use model::process::Process;
 use model::tables::OperationRow;
 use model::tables::ranges::Coverage;
+use nccl_events::archive;
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Function;
 use nccl_events::ids::{index, index_u32};
@@ -34,9 +35,8 @@ pub(super) fn build_communicators(model: &Process<'_>, builder: &mut TimelineBui
             builder.count_without_communicator(model.tables.is_of_foreign_context(&operation));
             continue;
         };
-        let suffix = if linked.operation.is_by_copy_engines() { " (CE)" } else { "" };
-        let kind = linked.operation.kind();
-        let key = RegionKey::func(RegionClass::Operation, operation.func, suffix).showing(kind);
+        let suffix = if linked.operation.is_by_copy_engines() { archive::region::BY_COPY_ENGINES } else { "" };
+        let key = RegionKey::func(RegionClass::Operation, operation.func, suffix);
         let region = builder.region(key);
         let shown = ShownOperation {
             context,
@@ -120,7 +120,7 @@ fn derived<'a>(
         let collective = derived.all.get(index(at))?;
         let leader = collective.leader()?;
         let name = RegionName::Derived(derived.call(collective)?.pattern);
-        let key = RegionKey::new(RegionClass::Operation, name).showing(Kind::Coll);
+        let key = RegionKey::new(RegionClass::Operation, name);
         let region = builder.region(key);
         Some(ShownOperation {
             context,

@@ -18,6 +18,7 @@ use model::links::gpu_stamps::{Distrust, check_stamps, count_distrusted};
 use model::links::transfers::slot;
 use model::process::{Owner, Process};
 use model::tables::{Event, EventRow, KernelPhase, Row};
+use nccl_events::archive;
 use nccl_events::archive::RegionClass;
 use nccl_events::event::{KernelCh, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep};
 use nccl_events::ids::index;
@@ -184,11 +185,10 @@ pub(super) fn build_connections(model: &Process<'_>, builder: &mut TimelineBuild
     }
     for (key, location_transfers) in order.in_order() {
         let name = match key {
-            LocationKey::Net(_, _, false, _) => "netRecv",
-            _ => "netSend",
+            LocationKey::Net(_, _, false, _) => archive::region::NET_RECV,
+            _ => archive::region::NET_SEND,
         };
-        let [queued, transfer] = ["queued", name].map(|name| RegionKey::fixed(RegionClass::Network, name));
-        let regions = [queued, transfer.showing(Kind::ProxyOp)].map(|key| builder.region(key));
+        let regions = [archive::region::QUEUED, name].map(|name| builder.region(RegionKey::fixed(RegionClass::Network, name)));
         let mut siblings = Siblings::default();
         let mut location = builder.location(key);
         location.reserve(location_transfers.len());
@@ -286,7 +286,7 @@ pub(super) fn build_phases(
         let phase = &model.tables[row];
         location.builder().shown(Kind::KernelPhase);
         let name = RegionName::Text(phase.fields.name);
-        let key = RegionKey::new(RegionClass::Channel, name).showing(Kind::KernelPhase);
+        let key = RegionKey::new(RegionClass::Channel, name);
         let region = location.builder().region(key);
         let instance = RegionInstance::for_event(row, phase.order, InstanceKind::Phase, region);
         location.add(around.sibling, TimedInstance { start, end, instance });
@@ -310,8 +310,7 @@ pub(super) fn build_channels(model: &Process<'_>, builder: &mut TimelineBuilder)
     let phases = by_channel(model);
     for (key, location_channels) in order.in_order() {
         let mut siblings = Siblings::default();
-        let shown = RegionKey::fixed(RegionClass::Channel, "ncclKernelChannel");
-        let region = builder.region(shown.showing(Kind::KernelCh));
+        let region = builder.region(RegionKey::fixed(RegionClass::Channel, archive::region::KERNEL_CHANNEL));
         let mut location = builder.location(key);
         for (start, end, row) in location_channels {
             location.builder().shown(Kind::KernelCh);
@@ -419,7 +418,7 @@ fn region(fields: &NetPlugin, sends: bool) -> RegionKey {
         (NetData::Socket { .. }, false) => RegionName::Fixed("socketRecv"),
         (NetData::Opaque, _) => RegionName::Plugin(fields.id),
     };
-    RegionKey::new(RegionClass::Network, name).showing(Kind::NetPlugin)
+    RegionKey::new(RegionClass::Network, name)
 }
 
 pub(super) fn build_plugins(model: &Process<'_>, builder: &mut TimelineBuilder) {

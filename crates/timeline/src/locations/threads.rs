@@ -7,11 +7,13 @@ use crate::builder::{LocationKey, Siblings, TimelineBuilder};
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, RegionNumber, Source};
 use crate::locations::{communicators, network};
 use crate::messages::TimedInstance;
+use journal::format::Symbol;
 use model::links::gpu_work::{GpuRecordKind, GpuStream};
 use model::process::Process;
 use model::program_ranges::{RangeEnd, RangeRole};
 use model::tables::ranges::{RangeAt, RangeKind};
-use model::tables::{CollApi, Event, Head, InTable, OperationRow, P2pApi};
+use model::tables::{CollApi, Event, EventRow, Head, InTable, OperationRow, P2pApi, Row, Tables};
+use nccl_events::archive;
 use nccl_events::archive::RegionClass;
 use nccl_events::event::{CeBatch, CeSync, Group, GroupApi, KernelLaunch};
 use nccl_events::ids::index_u32;
@@ -35,23 +37,23 @@ pub(crate) fn build_locations(model: &Process<'_>, builder: &mut TimelineBuilder
 /// Shows the calls, launches and enqueueing of threads.
 pub(super) fn build_threads(model: &Process<'_>, builder: &mut TimelineBuilder) {
     comm_calls(model, builder);
+    let groups = CallsOfGroups::new(model);
     derived_calls(model, builder);
-    events::<GroupApi>(model, builder, |_| RegionKey::fixed(RegionClass::Api, "ncclGroup"));
-    parts_of_groups(model, builder);
-    events::<CollApi>(model, builder, |call| RegionKey::func(RegionClass::Api, call.fields.func, ""));
-    events::<P2pApi>(model, builder, |call| RegionKey::func(RegionClass::Api, call.fields.func, ""));
-    events::<KernelLaunch>(model, builder, |_| RegionKey::fixed(RegionClass::Launch, "ncclKernelLaunch"));
-    events::<Group>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "ncclLaunchPlan"));
+    build_groups(model, builder, &groups);
+    calls::<CollApi>(model, builder, &groups, |call| call.fields.func);
+    calls::<P2pApi>(model, builder, &groups, |call| call.fields.func);
+    events::<KernelLaunch>(model, builder, |_| RegionKey::fixed(RegionClass::Launch, archive::region::LAUNCH));
+    events::<Group>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, archive::region::LAUNCH_PLAN));
     build_enqueue(model, builder);
-    events::<CeSync>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeSync"));
-    events::<CeBatch>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeBatch"));
+    events::<CeSync>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, archive::region::CE_SYNC));
+    events::<CeBatch>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, archive::region::CE_BATCH));
 }
 
 /// Shows the events of a kind, each on the location of its thread.
 fn events<F: InTable>(model: &Process<'_>, builder: &mut TimelineBuilder, region: impl Fn(&Event<F>) -> RegionKey) {
     for (row, event) in model.tables.rows::<F>() {
         builder.shown(F::KIND);
-        let region = builder.region(region(event).showing(F::KIND));
+        let region = builder.region(region(event));
         let instance = RegionInstance::for_event(row, event.order, InstanceKind::Call, region);
         let (start, end) = (event.start, model.end(event));
         builder.on_thread(event.thread, TimedInstance { start, end, instance });
@@ -75,40 +77,134 @@ fn comm_calls(model: &Process<'_>, builder: &mut TimelineBuilder) {
     }
 }
 
+// NCCL makes a group of depth 1 around each call outside of the program's groups, launches the kernel at its end, and
+// reports the call itself only for as long as its arguments are collected. Such a call is shown for as long as its
+// group lasts.
+
+/// The calls in groups of depth 1, by row of the group.
+struct CallsOfGroups(Vec<CallsOfGroup>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallsOfGroup {
+    None,
+    One(EventRow),
+    /// A call that NCCL turns into sends and receives.
+    Derived,
+    Several,
+}
+
+impl CallsOfGroups {
+    fn new(model: &Process<'_>) -> Self {
+        let mut groups = Self(vec![CallsOfGroup::None; model.tables.events.group_apis.len()]);
+        groups.add::<CollApi>(model.tables);
+        groups.add::<P2pApi>(model.tables);
+        for first in model.links.derived.calls.iter().filter_map(|call| call.calls.first()) {
+            let group = model.tables.find_as::<GroupApi>(model.tables[*first].parent);
+            if let Some(calls) = group.and_then(|group| groups.0.get_mut(group.index())) {
+                *calls = CallsOfGroup::Derived;
+            }
+        }
+        groups
+    }
+
+    fn add<F: InTable>(&mut self, tables: &Tables) {
+        for (row, call) in tables.rows::<F>() {
+            let group = tables.find_as::<GroupApi>(call.parent);
+            let group = group.filter(|group| tables[*group].fields.depth == 1 && tables[*group].thread == call.thread);
+            if let Some(calls) = group.and_then(|group| self.0.get_mut(group.index())) {
+                let is_first = *calls == CallsOfGroup::None;
+                *calls = if is_first { CallsOfGroup::One(F::any(row)) } else { CallsOfGroup::Several };
+            }
+        }
+    }
+
+    fn calls(&self, group: Row<GroupApi>) -> CallsOfGroup {
+        self.0.get(group.index()).copied().unwrap_or(CallsOfGroup::None)
+    }
+
+    /// The group that NCCL made around a call.
+    fn around<'a>(&self, tables: &'a Tables, call: EventRow) -> Option<&'a Event<GroupApi>> {
+        let group = tables.find_as::<GroupApi>(tables.head(call)?.parent)?;
+        (self.calls(group) == CallsOfGroup::One(call)).then(|| &tables[group])
+    }
+}
+
+/// From the begin to the end of a call: of NCCL's range around it, if there is one, else of its group.
+fn whole_call(model: &Process<'_>, call: EventRow, group: &Event<GroupApi>, end: u64) -> (u64, u64) {
+    let (start, end) = (group.start, end.max(model.end(group)));
+    let range = model.links.ranges.around_call(model.tables, call);
+    range.map_or((start, end), |range| (range.start.min(start), range.stop.unwrap_or(end).max(end)))
+}
+
+fn build_groups(model: &Process<'_>, builder: &mut TimelineBuilder, groups: &CallsOfGroups) {
+    let region = builder.region(RegionKey::fixed(RegionClass::Api, archive::region::GROUP));
+    for (row, group) in model.tables.rows::<GroupApi>() {
+        builder.shown(Kind::GroupApi);
+        if matches!(groups.calls(row), CallsOfGroup::None | CallsOfGroup::Several) {
+            let instance = RegionInstance::for_event(row, group.order, InstanceKind::Call, region);
+            let (start, end) = (group.start, model.end(group));
+            builder.on_thread(group.thread, TimedInstance { start, end, instance });
+            parts_of_group(model, builder, row);
+        }
+    }
+}
+
+fn calls<F: InTable>(
+    model: &Process<'_>,
+    builder: &mut TimelineBuilder,
+    groups: &CallsOfGroups,
+    func: impl Fn(&Event<F>) -> Symbol,
+) {
+    for (row, call) in model.tables.rows::<F>() {
+        builder.shown(F::KIND);
+        let region = builder.region(RegionKey::func(RegionClass::Api, func(call), ""));
+        let end = model.end(call);
+        let (start, end, order, kind) = match groups.around(model.tables, F::any(row)) {
+            Some(group) => {
+                let (start, end) = whole_call(model, F::any(row), group, end);
+                (start, end, group.order, InstanceKind::LoneCall)
+            }
+            None => (call.start, end, call.order, InstanceKind::Call),
+        };
+        let instance = RegionInstance::for_event(row, order, kind, region);
+        builder.on_thread(call.thread, TimedInstance { start, end, instance });
+    }
+}
+
 /// Shows calls that NCCL turns into sends and receives around these.
 fn derived_calls(model: &Process<'_>, builder: &mut TimelineBuilder) {
     for (at, call) in model.links.derived.calls.iter().enumerate() {
         let ends = call.calls.iter().map(|&row| model.end(&model.tables[row]));
-        let (Some(&first), Some(end)) = (call.calls.first(), ends.max()) else {
+        let (Some(&row), Some(end)) = (call.calls.first(), ends.max()) else {
             continue;
         };
-        let first: &Head = &model.tables[first];
+        let first: &Head = &model.tables[row];
+        let Some(group) = model.tables.get::<GroupApi>(first.parent) else {
+            continue;
+        };
         let name = RegionName::Derived(call.pattern);
-        let key = RegionKey::new(RegionClass::Api, name).showing(Kind::CollApi);
+        let key = RegionKey::new(RegionClass::Api, name);
         let region = builder.region(key);
         let source = Source::DerivedCall(index_u32(at));
-        let instance = RegionInstance::new(source, first.order, InstanceKind::DerivedCall, region);
-        let start = first.start;
+        let instance = RegionInstance::new(source, group.order, InstanceKind::DerivedCall, region);
+        let (start, end) = whole_call(model, EventRow::P2pApi(row), group, end);
         builder.on_thread(first.thread, TimedInstance { start, end, instance });
     }
 }
 
 /// `ncclGroupStart` and `ncclGroupEnd` inside a group: state 23 ends the first, state 24 begins the second.
-fn parts_of_groups(model: &Process<'_>, builder: &mut TimelineBuilder) {
-    let start_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupStart"));
-    let end_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupEnd"));
-    for (row, group) in model.tables.rows::<GroupApi>() {
-        let (start, end) = (group.start, model.end(group));
-        if let Some(until) = group.state_time(state::GROUP_START_API_STOP) {
-            let end = until.clamp(start, end);
-            let instance = RegionInstance::for_event(row, group.order, InstanceKind::GroupStart, start_region);
-            builder.on_thread(group.thread, TimedInstance { start, end, instance });
-        }
-        if let Some(from) = group.state_time(state::GROUP_END_API_START) {
-            let start = from.clamp(start, end);
-            let instance = RegionInstance::for_event(row, group.order, InstanceKind::GroupEnd, end_region);
-            builder.on_thread(group.thread, TimedInstance { start, end, instance });
-        }
+fn parts_of_group(model: &Process<'_>, builder: &mut TimelineBuilder, row: Row<GroupApi>) {
+    let group = &model.tables[row];
+    let (start, end) = (group.start, model.end(group));
+    if let Some(until) = group.state_time(state::GROUP_START_API_STOP) {
+        let region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupStart"));
+        let instance = RegionInstance::for_event(row, group.order, InstanceKind::GroupStart, region);
+        builder.on_thread(group.thread, TimedInstance { start, end: until.clamp(start, end), instance });
+    }
+    if let Some(from) = group.state_time(state::GROUP_END_API_START) {
+        let region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupEnd"));
+        let instance = RegionInstance::for_event(row, group.order, InstanceKind::GroupEnd, region);
+        builder.on_thread(group.thread, TimedInstance { start: from.clamp(start, end), end, instance });
     }
 }
 
@@ -196,9 +292,9 @@ pub(super) fn build_enqueue(model: &Process<'_>, builder: &mut TimelineBuilder) 
     for (at, linked) in model.links.operations.all.iter().enumerate() {
         let operation = model.tables.operation(linked.operation);
         let (suffix, kind) = match linked.operation {
-            OperationRow::CeColl(_) => (" (CE) enqueue", Kind::CeColl),
-            OperationRow::Coll(_) => (" enqueue", Kind::Coll),
-            OperationRow::P2p(_) => (" enqueue", Kind::P2p),
+            OperationRow::CeColl(_) => (archive::region::CE_ENQUEUE, Kind::CeColl),
+            OperationRow::Coll(_) => (archive::region::ENQUEUE, Kind::Coll),
+            OperationRow::P2p(_) => (archive::region::ENQUEUE, Kind::P2p),
         };
         order.push(Enqueueing {
             thread: operation.thread,
@@ -207,7 +303,7 @@ pub(super) fn build_enqueue(model: &Process<'_>, builder: &mut TimelineBuilder) 
             order: operation.order,
             stop: model.end(&operation),
             operation: index_u32(at),
-            region: builder.region(RegionKey::func(RegionClass::Enqueue, operation.func, suffix).showing(kind)),
+            region: builder.region(RegionKey::func(RegionClass::Enqueue, operation.func, suffix)),
             kind,
         });
     }
