@@ -50,8 +50,8 @@ fn the_plugin_and_the_tool_write_the_same_bytes() {
     let scratch = Scratch::new();
     let mut command = scratch.replay(&two_process_streams());
     let _replayed = run(command.env("NCCL_OTF2_KEEP_JOURNAL", "1").env("NCCL_OTF2_FINALIZE", "inline")).with_code(0);
-    // Every location has events and definitions.
-    assert!(trace_files(&scratch.out()).len() > 2 * 20);
+    // Every location has events and definitions: of two processes a rank, and threads that call and do transfers.
+    assert!(trace_files(&scratch.out()).len() > 2 * 2 * 3);
     let [whole, shards] = ["whole", "shards"].map(|name| scratch.path().join(name));
     copy_of_journals(&scratch.out(), &whole);
     copy_of_journals(&scratch.out(), &shards);

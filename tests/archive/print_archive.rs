@@ -12,7 +12,7 @@ use whole_plugin::{built, scratch::Scratch};
 const TWO_COMMUNICATORS: &str = r#"
 init c id=0x1234 name=train"ing ranks=2 rank=1
 init d id=0xabc ranks=1 rank=0
-start ga GroupApi ctx=c depth=1
+start ga GroupApi ctx=c depth=2
 start ca CollApi ctx=c parent=ga func=AllReduce count=7 datatype=ncclFloat32
 stop ca
 stop ga
@@ -72,8 +72,8 @@ fn records_come_in_the_order_of_time_over_all_locations() {
     assert!(times(&records).is_sorted());
     let locations: std::collections::BTreeSet<&str> =
         records.iter().filter_map(|record| record["location"].as_str()).collect();
-    // A thread, two communicators, a net location and a step location.
-    assert_eq!(locations.len(), 5, "{locations:?}");
+    // A thread, which is one of the proxy as well, and two communicators.
+    assert_eq!(locations.len(), 4, "{locations:?}");
     let anchor_output = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
     assert_eq!(anchor_output.stdout.lines().count(), records.len());
     assert_eq!(lines(&scratch, &[]).len(), records.len());
@@ -86,14 +86,14 @@ fn regions_nest_and_say_how_long_they_took() {
     let what = |line: &String| {
         let at = line.find("enter ").or_else(|| line.find("leave "))?;
         let (before, event) = line.split_at(at);
-        let name: Vec<&str> = event.split(' ').take(2).collect();
-        Some((before.chars().count(), name.join(" ")))
+        let name = event.split(" nccl.").next()?;
+        Some((before.chars().count(), name.to_owned()))
     };
     let shown: Vec<(usize, String)> = printed.iter().filter_map(what).collect();
     let names: Vec<&str> = shown.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(
         names,
-        ["enter ncclGroup", "enter ncclAllReduce", "leave ncclAllReduce", "leave ncclGroup"],
+        ["enter NCCL group", "enter ncclAllReduce", "leave ncclAllReduce", "leave NCCL group"],
         "{printed:#?}"
     );
     let columns: Vec<usize> = shown.iter().map(|(column, _)| *column).collect();
@@ -120,9 +120,11 @@ fn only_what_is_wanted_is_printed() {
     // Found by its id, which is its name.
     let count_d = named(&["--comm", "0xabc"], "0x0000000000000abc");
     let thread_count = all.iter().filter(|line| line.contains(" thread ")).count();
-    assert_eq!(count_c + count_d + thread_count, all.len());
+    // The transfer and its step are records of the rank on the thread that did them.
+    assert_eq!(count_c + count_d + thread_count, all.len() + 2);
     assert_eq!(named(&["--rank", "1"], "train\"ing"), count_c);
-    assert_eq!(named(&["--kind", "ProxyStep"], " s0 "), 6);
+    // The put, its end and the record of the step.
+    assert_eq!(named(&["--kind", "ProxyStep"], "proxy thread"), 3);
     assert_eq!(named(&["--kind", "rmaput"], "bytes=28"), 1);
     // The region, and the records of the collective in it.
     assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "abc 0/1 "), count_d);
@@ -149,17 +151,15 @@ fn open_regions_come_first() {
     let scratch = recorded();
     let all = records(&scratch, &scratch.out(), &[]);
     let is = |record: &Value, event: &str, region: &str| record["event"] == event && record["region"] == region;
-    let place =
-        |event: &str, region: &str| all.iter().position(|record| is(record, event, region)).expect("the record");
-    let step = place("Enter", "SendWait");
+    let step = all.iter().position(|record| record["event"] == "RmaPut").expect("a put");
     let from = format!("@{}", times(&all)[step]);
     let late = records(&scratch, &scratch.out(), &["--from", &from]);
-    // The operation and the transfer had begun, the call was over.
+    // The operation and the thread's work had begun, the call was over.
     let (enter, rest): (Vec<_>, Vec<_>) =
         late.iter().partition(|record| record["time"].as_u64() < times(&all)[step].into());
     assert!(enter.iter().all(|record| record["event"] == "Enter"), "{enter:#?}");
-    assert!(enter.iter().any(|record| is(record, "Enter", "netSend")), "{enter:#?}");
-    assert!(!enter.iter().any(|record| is(record, "Enter", "ncclGroup")), "{enter:#?}");
+    assert!(enter.iter().any(|record| is(record, "Enter", "NCCL network")), "{enter:#?}");
+    assert!(!enter.iter().any(|record| is(record, "Enter", "NCCL group")), "{enter:#?}");
     assert_eq!(late[..enter.len()].iter().collect::<Vec<_>>(), enter);
     let at_or_after = times(&all).iter().filter(|time| **time >= times(&all)[step]).count();
     assert_eq!(rest.len(), at_or_after);

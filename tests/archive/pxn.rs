@@ -83,23 +83,22 @@ fn locations(archive: &Archive) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_work_for_another_process_is_on_locations_of_its_own_with_its_origin() {
+fn the_work_for_another_process_names_its_origin() {
     let scratch = Scratch::new();
     let archive = archive_of(&scratch, 7, ASKS, WORKS, &[]);
     assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
     assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
 
-    // The row is one of the process that asked, named after its rank there and the process that worked.
+    // The transfer is on a thread of the process that worked, and names the rank that asked.
     let locations = locations(&archive);
-    let row = locations.iter().find(|(name, _)| name.starts_with("net "));
-    let (name, owner) = row.unwrap_or_else(|| panic!("no net row: {locations:#?}"));
-    let (what, worker) = name.split_once(" by ").expect("says who worked");
-    assert_eq!(what, "net 0x0000000000000009 r0 ch03 send→1");
+    let row = locations.iter().find(|(name, _)| name.starts_with("proxy thread "));
+    let (_, worker) = row.unwrap_or_else(|| panic!("no proxy thread: {locations:#?}"));
+    let worker = worker.trim_start_matches('[').trim_end_matches(']');
     let group_of = |rank: u32| {
         let location = format!("NCCL 0x0000000000000009 rank {rank}/2");
         locations.iter().find(|(name, _)| *name == location).map(|(_, owner)| owner.clone()).expect("a row of the rank")
     };
-    assert_eq!(*owner, group_of(0));
+    let owner = group_of(0);
     assert_eq!(format!("[{worker}]"), group_of(1));
     let whose = format!("rank 0 of 0x0000000000000009 {owner}");
     let events = archive.events();
@@ -140,9 +139,10 @@ fn processes_of_equal_ids_stay_apart() {
     assert_eq!(archive.count("PROXYOP::DUPLICATE"), 0);
     // Only what came with the other's context, which its id does not tell.
     assert_eq!(archive.count("FOREIGN"), 2);
-    let locations = locations(&archive);
-    let is_ours = |name: &str| name.starts_with("net 0x0000000000000009 r0 ch03 send→1 by ");
-    assert!(locations.iter().any(|(name, _)| is_ours(name)), "{locations:#?}");
+    let regions = archive.regions();
+    let origins: Vec<_> = regions.iter().filter_map(|region| region.text("nccl.origin")).collect();
+    assert!(origins.iter().all(|origin| origin.starts_with("rank 0 of 0x0000000000000009 ")), "{origins:?}");
+    assert_eq!(origins.len(), 2, "the transfer and its step");
 }
 
 /// 2.23.4 gives the events of another's transfer the context of the communicator that does the sending: only the parent
@@ -157,10 +157,12 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
     // Its context is one of ours, its process is not: it is shown apart from our transfers, with its step.
     assert_eq!(archive.count("FOREIGN"), 2);
     assert_eq!(archive.count("PROXYOP::ORPHAN"), 1);
-    let definitions = archive.definitions();
-    assert!(definitions.contains("net <foreign 0x"), "{definitions}");
-    let own = definitions.lines().find(|line| line.contains("\"net 0x"));
-    assert_eq!(own, None, "{definitions}");
+    let regions = archive.regions();
+    let work: Vec<_> =
+        regions.iter().filter(|region| matches!(region.name.as_str(), "netSend" | "send step")).collect();
+    assert!(work.iter().all(|region| region.text("nccl.comm").is_none()), "{work:#?}");
+    let origin = |name: &str| work.iter().find(|region| region.name == name)?.text("nccl.origin_pid");
+    assert_eq!((origin("netSend"), work.len()), (Some("4242"), 2), "{work:#?}");
     let parent = given(scratch.path(), "x").to_string();
     let events = archive.events();
     assert!(events.matches(&parent).count() >= 2, "no {parent} twice in\n{events}");

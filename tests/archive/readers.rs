@@ -44,7 +44,7 @@ fn every_kind_of_event_reads_the_same() {
 #[test]
 fn recorded_jobs_read_the_same() {
     for (streams, events) in
-        [(Some(two_process_streams().to_vec()), 1000), (four_gpu_stream().map(|stream| vec![stream]), 300)]
+        [(Some(two_process_streams().to_vec()), 800), (four_gpu_stream().map(|stream| vec![stream]), 200)]
     {
         let (Some(streams), Some(python)) = (streams, python()) else {
             return;

@@ -70,6 +70,29 @@ fn only_the_ranks_that_are_wanted_have_files() {
     assert_eq!(trace["distributedInfo"]["rank"], 1);
 }
 
+/// The network records of a file: `kineto.py` holds those of all ranks against the archive.
+fn transfers(file: &Path) -> Vec<Value> {
+    let trace: Value = serde_json::from_str(&fs::read_to_string(file).expect("text")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let is_one = |event: &&Value| event["cat"] == "nccl_transfer" && !event["args"]["nccl.event"].is_null();
+    let mut found: Vec<Value> = events.iter().filter(is_one).map(|event| event["args"].clone()).collect();
+    found.sort_by_key(|args| args["nccl.event"].as_u64());
+    found
+}
+
+#[test]
+fn a_rank_that_shares_its_process_has_its_own_network_records() {
+    let scratch = Scratch::new();
+    let Some(()) = job(&scratch, ["2", "2"], "allreduce") else { return };
+    let _all = export(&scratch, &["-o", "all"]).with_code(0);
+    let said = export(&scratch, &["-o", "one", "--rank", "1", "--json"]).with_code(0).stdout;
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["files"], serde_json::json!(["one/rank-1.pt.trace.json"]));
+    let [all, one] = ["all", "one"].map(|folder| transfers(&scratch.path().join(folder).join("rank-1.pt.trace.json")));
+    assert!(!all.is_empty());
+    assert_eq!(all, one);
+}
+
 #[test]
 fn hta_reads_recorded_jobs_the_demo_and_96_ranks() {
     jobs().for_each(|(_, scratch)| a_file_for_each_rank(&scratch));

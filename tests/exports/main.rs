@@ -3,6 +3,7 @@
 mod chakra;
 mod jsonl;
 mod kineto;
+mod lanes;
 mod nccl_tests;
 mod parquet;
 mod perfetto;

@@ -10,6 +10,8 @@ use whole_plugin::machine::{RELEASE, perfetto_viewer, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::{built, scratch::Scratch};
 
+use super::lanes::{first_of_lane, row_of};
+
 const EVERYTHING: &str = include_str!("../support/everything.script");
 
 struct Exported {
@@ -72,14 +74,15 @@ fn real(number: f64) -> String {
     format!("{number:.6e}")
 }
 
-/// The region instances of the archive.
+/// The region instances and records of the archive.
 fn slices_of_archive(scratch: &Scratch) -> Vec<Slice> {
     let regions = scratch.archive().regions().into_iter().map(|region| {
+        let row = row_of(&region);
         let attributes = region.attributes.into_iter().map(|(name, value)| {
             let float = value.strip_prefix("F64(").and_then(|rest| rest.strip_suffix(')'));
             (name, float.map(|digits| real(digits.parse().expect("a number"))).unwrap_or(value))
         });
-        (region.location, region.name, region.start_ns, region.end_ns - region.start_ns, attributes.collect())
+        (row, region.name, region.start_ns, region.end_ns - region.start_ns, attributes.collect())
     });
     let mut regions: Vec<Slice> = regions.collect();
     regions.sort();
@@ -89,7 +92,7 @@ fn slices_of_archive(scratch: &Scratch) -> Vec<Slice> {
 fn slices_of_perfetto(exported: &Exported) -> Vec<Slice> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let [rows, argument_rows] = exported.rows([
-        "select coalesce(track.name, thread.name), slice.name, ts, dur, slice.arg_set_id from slice
+        "select coalesce(track.name, thread.name), slice.name, ts, dur, slice.arg_set_id, depth from slice
          join track on track.id = slice.track_id
          left join thread_track on thread_track.id = track.id left join thread using (utid)",
         "select arg_set_id, key, value_type, string_value, int_value, real_value from args",
@@ -114,7 +117,9 @@ fn slices_of_perfetto(exported: &Exported) -> Vec<Slice> {
         let plain = name.strip_suffix(", unfinished");
         let is_unfinished = arguments.get("nccl.unfinished").is_some_and(|value| value == "1");
         assert_eq!(plain.is_some(), is_unfinished, "{row:?}");
-        (text(&row[0]), plain.unwrap_or(&name).to_owned(), number(2), number(3), arguments)
+        assert!(number(5) == 0 || !arguments.contains_key("nccl.region"), "records overlap on a track: {row:?}");
+        let track = first_of_lane(row[0].as_str().expect("a name")).to_owned();
+        (track, plain.unwrap_or(&name).to_owned(), number(2), number(3), arguments)
     });
     let mut slices: Vec<Slice> = slices.collect();
     slices.sort();
@@ -142,7 +147,7 @@ fn what_had_not_ended_says_so() {
     let _written = scratch.finalize();
     let Some(exported) = Exported::export(&scratch, &[]) else { return };
     let [names] = exported.rows(["select name, category from slice where category glob 'operation*'"]);
-    assert_eq!(names, [["ncclAllReduce, unfinished", "operation,unfinished"]]);
+    assert_eq!(names, [["NCCL AllReduce, unfinished", "operation,unfinished"]]);
 }
 
 /// A real job: in a replay nothing relates the times of one process to those of another.
@@ -166,8 +171,8 @@ fn arrows_lead_from_calls_to_the_network_and_from_rank_to_rank() {
         let found = arrows.iter().find(|row| row[0] == from && row[1] == to);
         found.map_or((0, 0), |row| (row[2].as_u64().expect("a number"), row[3].as_u64().expect("a number")))
     };
-    let messages = count("ncclSend");
-    let operations = count("ncclAllReduce") + messages + count("ncclRecv");
+    let messages = count("NCCL Send");
+    let operations = count("NCCL AllReduce") + messages + count("NCCL Recv");
     assert!(messages > 0 && operations > 2 * messages, "{counts:?}");
     assert_eq!(arrows_of("call", "launch").0, operations, "{arrows:?}");
     assert_eq!(arrows_of("launch", "operation").0, operations, "{arrows:?}");
@@ -175,7 +180,7 @@ fn arrows_lead_from_calls_to_the_network_and_from_rank_to_rank() {
     let transfers = arrows_of("operation", "transfer").0 + arrows_of("transfer", "operation").0;
     assert_eq!(transfers, count("netSend") + count("netRecv"), "{arrows:?}");
     // Between two ranks, one arrow for each collective and each message.
-    let between = count("ncclAllReduce") / 2 + messages;
+    let between = count("NCCL AllReduce") / 2 + messages;
     assert_eq!(arrows_of("operation", "operation"), (between, between), "{arrows:?}");
 }
 
@@ -213,9 +218,9 @@ fn counters_add_up_to_what_the_slices_say() {
         let what = what.replace('[', "extract_arg(arg_set_id, 'debug.nccl.").replace(']', "')");
         format!("select coalesce(sum({what}), 0) from slice where {of}")
     };
-    let rates = "coalesce([algbw] * dur, iif(name in ('ncclSend', 'ncclRecv')
+    let rates = "coalesce([algbw] * dur, iif(name in ('NCCL Send', 'NCCL Recv')
                  and [timing] not in ('enqueue', 'shared-kernel'), [bytes] * 1e9, 0))";
-    let steps = over("[bytes] * 1e9", "name in ('SendWait', 'RecvFlushWait')");
+    let steps = over("[bytes] * 1e9", "name in ('send step', 'receive step')");
     let transfers = over("[wire_bytes] * 1e9", "name in ('netSend', 'netRecv')");
     for (level, moved) in [("full", steps), ("standard", transfers)] {
         let scratch = Scratch::new();
@@ -256,10 +261,10 @@ fn what_is_left_is_what_was_asked_for() {
     let [names, processes, transfers] = exported.rows([
         "select distinct name from slice where category = 'operation'",
         "select count(*) from process where pid > 0",
-        "select distinct name from slice where name in ('netSend', 'netRecv', 'SendWait', 'RecvWait') order by 1",
+        "select distinct name from slice where name glob 'net*' or name glob '* step' order by 1",
     ]);
-    assert_eq!((names, processes), (vec![vec!["ncclSend".into()]], vec![vec![1.into()]]));
-    assert_eq!(transfers, [["SendWait"], ["netSend"]]);
+    assert_eq!((names, processes), (vec![vec!["NCCL Send".into()]], vec![vec![1.into()]]));
+    assert_eq!(transfers, [["netSend"], ["send step"]]);
 
     let Some(all) = Exported::export(&scratch, &[]) else { return };
     // By the order of slices: of the time between the first and the last, most may be a pause between two processes.

@@ -91,7 +91,7 @@ fn replay(stream: &Path, recorded: &Recorded, backend: &str) -> Replayed {
     let archive = scratch.archive();
     let regions = archive.regions();
     let is_call = |region: &&Region| {
-        let calls = ["ncclAllReduce", "ncclKernelLaunch", "ncclLaunchPlan"];
+        let calls = ["ncclAllReduce", "NCCL launch", "NCCL launch plan"];
         region.location_type == LocationType::CpuThread && calls.contains(&region.name.as_str())
     };
     let mut calls: Vec<u64> = regions.iter().filter(is_call).map(|region| region.start_ns).collect();
@@ -123,7 +123,7 @@ impl Replayed {
     /// Each rank's operation, which is on a location of its communicator.
     fn operations(&self) -> BTreeMap<u64, &Region> {
         let on_gpu = |region: &&Region| region.location_type != LocationType::CpuThread;
-        let operations = self.regions.iter().filter(on_gpu).filter(|region| region.name == "ncclAllReduce");
+        let operations = self.regions.iter().filter(on_gpu).filter(|region| region.name == "NCCL AllReduce");
         let by_rank: BTreeMap<u64, &Region> = operations.map(|region| (rank(&region.location), region)).collect();
         assert_eq!(by_rank.len(), 4, "one operation for each rank");
         by_rank
@@ -189,7 +189,7 @@ fn four_gpus_have_the_times_that_cupti_saw() {
     let recorded = Recorded::read(&stream);
     at_its_pace(|| {
         let replayed = replay(&stream, &recorded, "off");
-        let channels = replayed.regions.iter().filter(|region| region.name == "ncclKernelChannel");
+        let channels = replayed.regions.iter().filter(|region| region.name == "kernel channel");
         let mut by_rank: BTreeMap<u64, usize> = BTreeMap::new();
         let operations = replayed.operations();
         for channel in channels {
@@ -208,9 +208,9 @@ fn kernels_are_joined(recorded: &Recorded, replayed: &Replayed) {
     let operations = replayed.operations();
     let named = |name: &str| -> Vec<&Region> {
         let regions = replayed.regions.iter();
-        regions.filter(|region| region.name.starts_with(name)).collect()
+        regions.filter(|region| region.name == name || region.name.starts_with(&format!("{name}("))).collect()
     };
-    let launches: BTreeSet<_> = named("ncclKernelLaunch")
+    let launches: BTreeSet<_> = named("NCCL launch")
         .iter()
         .map(|launch| {
             assert_eq!(launch.number("nccl.event"), launch.number("nccl.external_correlation"), "{launch:?}");

@@ -28,19 +28,19 @@ const CASES: &[Case] = &[
             stop s
             stop p
             stop x",
-        regions: &["SendGPUWait", "SendWait", "ncclAllReduce proxy", "ncclAllReduce enqueue", "netSend", "queued"],
+        regions: &["send step", "NCCL AllReduce proxy", "NCCL AllReduce enqueue", "netSend"],
     },
     Case {
         what: "a collective has no stop, and no children",
         script: "start x Coll func=AllReduce count=1 datatype=ncclFloat32",
-        regions: &["ncclAllReduce proxy unfinished", "ncclAllReduce enqueue unfinished"],
+        regions: &["NCCL AllReduce proxy unfinished", "NCCL AllReduce enqueue unfinished"],
     },
     Case {
         what: "a collective has a stop, and no children",
         script: "
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             stop x",
-        regions: &["ncclAllReduce enqueue", "ncclAllReduce enqueue"],
+        regions: &["NCCL AllReduce enqueue", "NCCL AllReduce enqueue"],
     },
     Case {
         what: "a collective has no stop, its children have",
@@ -48,7 +48,7 @@ const CASES: &[Case] = &[
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             start p ProxyOp parent=x channel=0 peer=1 steps=1 is_send=1
             stop p",
-        regions: &["ncclAllReduce proxy", "ncclAllReduce enqueue unfinished", "netSend"],
+        regions: &["NCCL AllReduce proxy", "NCCL AllReduce enqueue unfinished", "netSend"],
     },
     Case {
         what: "one of two transfers has no stop",
@@ -59,13 +59,7 @@ const CASES: &[Case] = &[
             state q ProxyOpInProgress_v4
             stop p
             stop x",
-        regions: &[
-            "ncclAllReduce proxy unfinished",
-            "ncclAllReduce enqueue",
-            "netRecv unfinished",
-            "netSend",
-            "queued",
-        ],
+        regions: &["NCCL AllReduce proxy unfinished", "NCCL AllReduce enqueue", "netRecv unfinished", "netSend"],
     },
     Case {
         what: "the connection of a transfer is one that NCCL never reports on",
@@ -73,7 +67,7 @@ const CASES: &[Case] = &[
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             start p ProxyOp parent=x channel=0 peer=1 steps=1 is_send=1
             stop x",
-        regions: &["ncclAllReduce enqueue", "ncclAllReduce enqueue", "netSend closed"],
+        regions: &["NCCL AllReduce enqueue", "NCCL AllReduce enqueue", "netSend closed"],
     },
     Case {
         what: "a step has no stop, its transfer has",
@@ -82,7 +76,7 @@ const CASES: &[Case] = &[
             start s ProxyStep parent=p step=0
             state s ProxyStepRecvFlushWait bytes=64
             stop p",
-        regions: &["RecvFlushWait closed", "RecvWait", "netRecv"],
+        regions: &["receive step closed", "netRecv"],
     },
     Case {
         what: "the slot of a step is used again",
@@ -92,7 +86,7 @@ const CASES: &[Case] = &[
             start t ProxyStep parent=p step=8
             stop t
             stop p",
-        regions: &["ProxyStep", "ProxyStep closed", "netRecv"],
+        regions: &["receive step", "receive step closed", "netRecv"],
     },
     Case {
         what: "neither step nor transfer have a stop",
@@ -100,7 +94,7 @@ const CASES: &[Case] = &[
             start p ProxyOp channel=0 peer=1 steps=1 is_send=1
             start s ProxyStep parent=p step=0
             state s ProxyStepSendWait bytes=64",
-        regions: &["SendGPUWait", "SendWait unfinished", "netSend unfinished"],
+        regions: &["send step unfinished", "netSend unfinished"],
     },
     Case {
         what: "a network plugin's part has no stop",
@@ -110,7 +104,7 @@ const CASES: &[Case] = &[
             start n NetPlugin parent=s net_socket=3,1,64
             stop s
             stop p",
-        regions: &["ProxyStep", "netSend", "socketSend unfinished"],
+        regions: &["send step", "netSend", "socketSend unfinished"],
     },
     Case {
         what: "a kernel channel has no stop",
@@ -118,12 +112,12 @@ const CASES: &[Case] = &[
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             start k KernelCh parent=x channel=0 gpu_ns=1000
             stop x",
-        regions: &["ncclAllReduce proxy unfinished", "ncclAllReduce enqueue", "ncclKernelChannel unfinished"],
+        regions: &["NCCL AllReduce proxy unfinished", "NCCL AllReduce enqueue", "kernel channel unfinished"],
     },
     Case {
         what: "a send has no stop",
         script: "start x P2p func=Send count=1 datatype=ncclFloat32 peer=1",
-        regions: &["ncclSend proxy unfinished", "ncclSend enqueue unfinished"],
+        regions: &["NCCL Send proxy unfinished", "NCCL Send enqueue unfinished"],
     },
     Case {
         what: "a copy-engine collective has no stop, nor have its parts",
@@ -132,10 +126,10 @@ const CASES: &[Case] = &[
             start y CeSync parent=x
             start z CeBatch parent=x",
         regions: &[
-            "CeBatch unfinished",
-            "CeSync unfinished",
-            "ncclAllGather (CE) enqueue unfinished",
-            "ncclAllGather (CE) enqueue unfinished",
+            "NCCL CE batch unfinished",
+            "NCCL CE sync unfinished",
+            "NCCL AllGather (CE) enqueue unfinished",
+            "NCCL AllGather (CE) enqueue unfinished",
         ],
     },
     Case {
@@ -149,10 +143,10 @@ const CASES: &[Case] = &[
             start p Group",
         regions: &[
             "ncclAllReduce unfinished",
-            "ncclGroup unfinished",
+            "NCCL group unfinished",
             "ncclGroupStart",
-            "ncclKernelLaunch unfinished",
-            "ncclLaunchPlan unfinished",
+            "NCCL launch unfinished",
+            "NCCL launch plan unfinished",
             "ncclSend unfinished",
         ],
     },
@@ -170,17 +164,16 @@ const CASES: &[Case] = &[
             start x P2p parent=a func=Send count=1 datatype=ncclFloat32 peer=1
             start y P2p parent=b func=Recv count=1 datatype=ncclFloat32 peer=1",
         regions: &[
-            "ncclAlltoAll proxy unfinished",
+            "NCCL AlltoAll proxy unfinished",
             "ncclAlltoAll unfinished",
-            "ncclGroup unfinished",
             "ncclRecv",
-            "ncclRecv proxy unfinished",
+            "NCCL Recv proxy unfinished",
             "ncclRecv unfinished",
-            "ncclRecv enqueue unfinished",
+            "NCCL Recv enqueue unfinished",
             "ncclSend",
             "ncclSend",
-            "ncclSend proxy unfinished",
-            "ncclSend enqueue unfinished",
+            "NCCL Send proxy unfinished",
+            "NCCL Send enqueue unfinished",
         ],
     },
     Case {
@@ -198,7 +191,8 @@ const CASES: &[Case] = &[
 fn regions(archive: &Archive) -> Vec<String> {
     let regions = archive.regions();
     let last = regions.iter().map(|region| region.end_ns).max();
-    let regions = regions.iter().filter(|region| !region.name.starts_with("ncclComm"));
+    let is_shown = |region: &&Region| !region.name.starts_with("ncclComm") && region.name != "NCCL network";
+    let regions = regions.iter().filter(is_shown);
     let line = |region: &Region| {
         let mut line = region.name.clone();
         if let Some(timing) = region.text("nccl.timing") {

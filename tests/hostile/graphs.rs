@@ -50,7 +50,7 @@ fn seen(archive: &Archive) -> (Vec<String>, Vec<(Option<u64>, bool)>) {
         threads.push(what.to_owned());
     }
     threads.sort();
-    let regions = archive.regions().into_iter().filter(|region| region.name == "ncclKernelLaunch");
+    let regions = archive.regions().into_iter().filter(|region| region.name == "NCCL launch");
     let launches =
         regions.map(|region| (region.number("nccl.stream"), region.number("nccl.graph_captured") == Some(1)));
     let mut launches: Vec<(Option<u64>, bool)> = launches.collect();

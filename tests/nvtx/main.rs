@@ -108,7 +108,7 @@ fn ranges_and_calls_are_there_once_on_all_releases() {
         }
         // Operations run on another location, at another time.
         let in_steps = regions.iter().filter(|region| {
-            region.name == "ncclAllReduce" && region.text("nvtx.ranges") == Some("whole job > step # > backward")
+            region.name == "NCCL AllReduce" && region.text("nvtx.ranges") == Some("whole job > step # > backward")
         });
         assert_eq!(in_steps.filter(|region| region.location.starts_with("NCCL")).count(), 2 * 3, "{release}");
         // Open when recording began, at the first communicator.
@@ -230,7 +230,7 @@ fn a_library_with_nvtx_of_its_own_is_unloaded() {
             assert!(named(&regions, inner).iter().any(|region| is_within(region, range)), "{inner}: {regions:?}");
         }
     }
-    let all_reduces = named(&regions, "ncclAllReduce").into_iter();
+    let all_reduces = ["ncclAllReduce", "NCCL AllReduce"].into_iter().flat_map(|name| named(&regions, name));
     let inside = Some("whole job > of the library > without it");
     // A call and an operation on each rank.
     assert_eq!(all_reduces.filter(|region| region.text("nvtx.ranges") == inside).count(), 2 * 2);
@@ -306,7 +306,7 @@ fn only_steps_that_the_program_names_are_recorded() {
         };
         let regions = archive.regions();
         let operations =
-            named(&regions, "ncclAllReduce").into_iter().filter(|region| region.location.starts_with("NCCL"));
+            named(&regions, "NCCL AllReduce").into_iter().filter(|region| region.location.starts_with("NCCL"));
         let mut sequences: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for operation in operations {
             sequences.entry(operation.location.clone()).or_default().push(operation.number("nccl.seq"));
@@ -318,7 +318,7 @@ fn only_steps_that_the_program_names_are_recorded() {
         // The other thread has no ranges of its own. Before 2.27 NCCL does not say whether the process has other ranks.
         let other = (release == "2.32.3").then_some("whole job > step #");
         let all_reduces =
-            named(&regions, "ncclAllReduce").into_iter().filter(|region| region.number("nccl.bytes") == Some(8000));
+            named(&regions, "NCCL AllReduce").into_iter().filter(|region| region.number("nccl.bytes") == Some(8000));
         let other_ranges: Vec<_> = all_reduces.map(|region| region.text("nvtx.ranges")).collect();
         assert!(
             !other_ranges.is_empty() && other_ranges.iter().all(|ranges| *ranges == other),

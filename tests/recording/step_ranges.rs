@@ -39,7 +39,7 @@ fn all_ranks_record_the_same_collectives() {
         };
         ranks_are_equal(&archive);
         let mut by_rank: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for region in archive.regions().into_iter().filter(|region| region.name == "ncclAllReduce") {
+        for region in archive.regions().into_iter().filter(|region| region.name == "NCCL AllReduce") {
             if let Some(sequence) = region.number("nccl.seq") {
                 by_rank.entry(region.location).or_default().push(sequence);
             }

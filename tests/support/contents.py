@@ -18,11 +18,15 @@ with otf2.reader.open(sys.argv[1]) as trace:
         if isinstance(event, otf2.events.Enter):
             on_host = location.type == otf2.LocationType.CPU_THREAD
             contents["calls" if on_host else "operations"][event.region.name] += 1
+        elif isinstance(event, otf2.events.ParameterUnsignedInt):
+            on_host = location.type == otf2.LocationType.CPU_THREAD
+            contents["calls" if on_host else "operations"][event.parameter.name] += 1
         elif isinstance(event, otf2.events.MpiCollectiveEnd):
             operation = str(event.collective_op).rpartition(".")[2]
             collectives[f"{operation} {event.communicator.name}"][location.name] += 1
         for attribute, value in (event.attributes or {}).items():
             if attribute.name == "nccl.unfinished" and value == 1:
-                contents["unfinished"][event.region.name] += 1
+                shown = event.region if hasattr(event, "region") else event.parameter
+                contents["unfinished"][shown.name] += 1
 contents["collectives"] = collectives
 json.dump(contents, sys.stdout)

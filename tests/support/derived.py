@@ -44,10 +44,11 @@ class Job:
         words = region.canonical_name.split("::")
         if words[:2] == ["nccl", "operation"] and self.kinds[location] == "communicator":
             self.operations.append((self.own[location], words[-1], start, stop, said))
-        elif words[-1] == "netSend" and location in self.own:
-            self.transfers[said["nccl.event"]] = (self.own[location], said["nccl.peer"], said["nccl.channel"])
-        elif words[-1] == "SendWait":
-            self.steps.append((said["nccl.parent"], start, stop, said.get("nccl.bytes", 0)))
+        elif words[-1] == "netSend" and "nccl.comm" in said:
+            member = self.own[said["nccl.comm"].group.members[said["nccl.rank"]]]
+            self.transfers[said["nccl.event"]] = (member, said["nccl.peer"], said["nccl.channel"])
+        elif words[-1] == "send step" and said.get("nccl.wait_net_ns"):
+            self.steps.append((said["nccl.parent"], stop - said["nccl.wait_net_ns"], stop, said.get("nccl.bytes", 0)))
 
 
 def close(path, found, truth):

@@ -2,7 +2,7 @@
 
 import collections
 
-from otf2.events import Enter, Leave
+from otf2.events import Enter, Leave, ParameterUnsignedInt
 
 
 def properties(definition):
@@ -10,8 +10,14 @@ def properties(definition):
     return {name: said.value for name, said in definition._properties.items()}
 
 
+def by_name(attributes):
+    return {attribute.name: value for attribute, value in attributes.items()}
+
+
 def instances(trace):
-    """Each instance of a region: its location, region, start, stop, and the attributes of both of its events."""
+    """Each instance of a region: its location, region, start, stop, and the attributes of both of its events; or of
+    the record at its stop, which says what it shows and how long that took.
+    """
     stacks = collections.defaultdict(list)
     for location, event in trace.events:
         if isinstance(event, Enter):
@@ -19,5 +25,7 @@ def instances(trace):
         elif isinstance(event, Leave):
             enter, said = stacks[location].pop()
             said.update(event.attributes or {})
-            named = {attribute.name: value for attribute, value in said.items()}
-            yield location, enter.region, enter.time, event.time, named
+            yield location, enter.region, enter.time, event.time, by_name(said)
+        elif isinstance(event, ParameterUnsignedInt):
+            said = by_name(event.attributes or {})
+            yield location, said["nccl.region"], event.time - said["nccl.duration_ns"], event.time, said

@@ -30,6 +30,9 @@ def add(sums, name, took, said):
     sums[name] = (count + 1, ns + took, size + said.get("nccl.bytes", 0))
 
 
+# The classes of regions that are beside calls and operations.
+OTHERS = ("transfer", "channel", "proxy")
+
 # A communicator's name, the rank in it, and the ranks of the job that it has.
 Member = collections.namedtuple("Member", "name rank ranks")
 
@@ -63,7 +66,20 @@ class Job:
             self.pids = {rank: properties(process).get("NCCL::PROCESS_ID") for rank, process in creator.items()}
             self.hosts = {rank: process.system_tree_parent.name for rank, process in creator.items()}
             self.processes = {rank: properties(process) for rank, process in creator.items()}
-            self.launches, self.transfers, self.ranges = collections.Counter(), {}, collections.Counter()
+            first = {}
+            for rank, process in sorted(creator.items()):
+                first.setdefault(process, rank)
+
+            def whose(location, said):
+                """The rank of a record, or of its location; unknown ranks' belong to the first one of the process."""
+                if "nccl.comm" in said:
+                    return gpus[said["nccl.comm"].group.members[said["nccl.rank"]].group]
+                process = location.group.creating_location_group or location.group
+                return gpus[location.group] if location.group in gpus else first[process]
+
+            self.launches, self.ranges = collections.Counter(), collections.Counter()
+            # Of each rank, what is beside calls and operations.
+            self.others = collections.defaultdict(dict)
             for location, region, start, stop, said in instances(trace):
                 words = region.canonical_name.split("::")
                 if words[:2] == ["nccl", "operation"]:
@@ -73,8 +89,8 @@ class Job:
                     self.ranges[region.name, stop - start, said.get("nvtx.domain"), said.get("nvtx.number")] += 1
                 elif words[:2] == ["nccl", "launch"]:
                     self.launches[said["nccl.parent"]] += 1
-                elif words[:2] == ["nccl", "transfer"]:
-                    add(self.transfers, region.name, stop - start, said)
+                elif words[0] == "nccl" and words[1] in OTHERS:
+                    add(self.others[whose(location, said)], (words[1], region.name), stop - start, said)
         for operations in self.operations.values():
             operations.sort(key=lambda it: it[:2])
 
@@ -153,17 +169,26 @@ def alone(anchor, report, folder):
     job, report = Job(anchor), json.loads(pathlib.Path(report).read_text())
     paths = sorted(pathlib.Path(folder).iterdir())
     assert len(paths) == job.size, paths
-    launched, transfers, ranges = {}, {}, collections.Counter()
+    launched, ranges = {}, collections.Counter()
     for rank, path in enumerate(paths):
         trace = load(path)
         assert trace["distributedInfo"] == {"backend": "nccl", "rank": rank, "world_size": job.size}, path
         assert trace["baseTimeNanoseconds"] == job.begin
+        others, busy = {}, collections.defaultdict(list)
         for it in trace["traceEvents"]:
-            if it.get("cat") == "nccl_transfer":
-                add(transfers, it["name"], round(1e3 * it["dur"]), it["args"])
+            category = it.get("cat", "").removeprefix("nccl_")
+            if category in OTHERS:
+                add(others, (category, it["name"]), round(1e3 * it["dur"]), it["args"])
+                busy[it["pid"], it["tid"]].append((round(1e3 * it["ts"]), round(1e3 * it["dur"])))
             elif it.get("cat") == "user_annotation":
                 said = it["args"]
                 ranges[it["name"], round(1e3 * it["dur"]), said.get("nvtx.domain"), said.get("nvtx.number")] += 1
+        assert others == job.others[rank], (rank, others, job.others[rank])
+        named = {(it["pid"], it["tid"]) for it in trace["traceEvents"] if it["name"] == "thread_name"}
+        assert named >= set(busy), "every track has a name"
+        for track in busy.values():
+            track.sort()
+            assert all(one + took <= two for (one, took), (two, _) in zip(track, track[1:])), "slices overlap"
         kernels, wanted = nccl_kernels(trace), job.kernels(rank)
         assert len(kernels) == len(wanted) > 0, (len(kernels), len(wanted))
         runtime = [it["args"] for it in trace["traceEvents"] if it.get("cat") == "cuda_runtime"]
@@ -199,7 +224,6 @@ def alone(anchor, report, folder):
             families = {words_of(name, 0, 0)[3] for name, _ in want["all"]}
             assert any(kernel["name"].startswith("ncclDevKernel_" + family) for family in families), kernel["name"]
         launched[rank] = len(kernels)
-    assert transfers == job.transfers, (transfers, job.transfers)
     assert ranges == job.ranges, (ranges, job.ranges)
     of_all, of_ranks, of_launches = communication(folder, bool(job.launches))
     assert of_launches == (launched if job.launches else {}), (of_launches, launched)
@@ -338,7 +362,8 @@ def into(anchor, before, after, clocks="{}"):
             if slice["cat"] == "nccl_operation":
                 _, (start, stop, name, *_) = by_id[key(rank, slice["args"])]
                 off = round(1e3 * slice["ts"]) + base - job.host_ns(rank, start)
-                assert abs(off) <= 1000 + job.error_ns(rank) and slice["name"] == name, (off, job.error_ns(rank))
+                assert abs(off) <= 1000 + job.error_ns(rank), (off, job.error_ns(rank))
+                assert slice["name"] == "NCCL " + name.removeprefix("nccl"), slice
                 counts["furthest off"] = max(counts["furthest off"], abs(off))
                 counts["operations"] += 1
         counts["own tracks"] += len({it["tid"] for it in slices})

@@ -9,6 +9,7 @@ use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 use super::archive::{Lines, RegionTotals, lines_of};
+use super::lanes::first_of_lane;
 use super::script;
 
 /// The devices that the viewer shows, and what their lines have together.
@@ -18,7 +19,7 @@ fn shown(python: &Path, file: &Path) -> (Vec<String>, Lines) {
     let mut lines = Lines::new();
     for (line, seen) in devices.values().flat_map(|lines| lines.as_object().expect("lines")) {
         let number = |name: &str| seen[name].as_u64().expect("a number");
-        let all: &mut RegionTotals = lines.entry(line.clone()).or_default();
+        let all: &mut RegionTotals = lines.entry(first_of_lane(line).to_owned()).or_default();
         all.events += number("events");
         all.time_ns += number("time_ns");
         all.bytes += number("bytes");
@@ -45,9 +46,10 @@ fn same(python: &Path, scratch: &Scratch, ranks: &[&str]) {
     // One of the ranks.
     let (file, _) = export(scratch, &["--rank", "0"], "one.xplane.pb");
     let (_, by_rank) = shown(python, &file);
-    let is_member = |name: &&String| name.contains(" rank ");
+    let is_member = |name: &&String| name.contains(" rank ") || name.starts_with("net ");
     let members: Vec<&String> = by_rank.keys().filter(is_member).collect();
-    let is_of_rank = |name: &&String| name.contains(" rank 0/") || name.ends_with(" rank 0");
+    let is_of_rank =
+        |name: &&String| [" rank 0/", " r0 "].iter().any(|own| name.contains(own)) || name.ends_with(" rank 0");
     assert!(!members.is_empty() && members.iter().all(is_of_rank), "{members:?}");
     // Both processes have a line of this name.
     let is_shared = |name: &str| name == "NVTX app";

@@ -1,6 +1,7 @@
 //! Profiles of several hosts whose wall clocks are seconds apart and drift: each gets the ranks of its host, by the
 //! clock of its host. The hosts are played (`NCCL_OTF2_TEST_CLOCK`), so the truth is known.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use journal::clock::ClockPair;
@@ -11,6 +12,7 @@ use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
 use whole_plugin::synthetic::{self, Job, play};
 
+use super::lanes::{first_of_lane, row_of};
 use super::script;
 
 /// By how much each host's wall clock is ahead of this machine's, and what its clocks gain, in ppb.
@@ -70,16 +72,16 @@ fn ranks_are_put_into_the_profile_of_their_host() {
         assert_eq!(space["others"][1], serde_json::json!(["/host:CPU", 1]), "{space}");
         let planes = space["planes"].as_object().expect("planes");
         assert_eq!(planes.keys().collect::<Vec<_>>(), [&format!("/device:CUSTOM:NCCL rank {host}")]);
+        let mut rows: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (line, seen) in planes.values().flat_map(|lines| lines.as_object().expect("lines")) {
+            let starts = seen.as_array().expect("events").iter();
+            let starts = starts.map(|event| event["start_ns"].as_u64().expect("a time"));
+            rows.entry(first_of_lane(line)).or_default().extend(starts);
+        }
+        for (line, mut found) in rows {
             let mut wanted: Vec<u64> =
-                regions.iter().filter(|region| region.location == *line).map(|region| region.start_ns).collect();
+                regions.iter().filter(|region| row_of(region) == line).map(|region| region.start_ns).collect();
             wanted.sort_unstable();
-            let mut found: Vec<u64> = seen
-                .as_array()
-                .expect("events")
-                .iter()
-                .map(|event| event["start_ns"].as_u64().expect("a time"))
-                .collect();
             found.sort_unstable();
             assert_eq!(found.len(), wanted.len(), "{line}");
             events += found.len() as u64;

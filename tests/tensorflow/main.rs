@@ -3,6 +3,8 @@
 mod archive;
 mod export;
 mod hosts;
+#[path = "../exports/lanes.rs"]
+mod lanes;
 mod profile;
 mod registration;
 

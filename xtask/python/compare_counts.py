@@ -136,12 +136,9 @@ class Asked:
 
 
 def is_of_nccl(name, around):
-    """Whether NCCL itself called a function inside a region: the sends of an ncclAlltoAll, the group of a single call."""
-    if around.region.name != "ncclGroup":
-        # Functions that make and end communicators call no other one.
-        return around.region.name.startswith("nccl") and around.region.name != name and not name.startswith("ncclComm")
-    depths = [value for attribute, value in (around.attributes or {}).items() if attribute.name == "nccl.group_depth"]
-    return depths == [1] and name in ("ncclGroupStart", "ncclGroupEnd")
+    """Whether NCCL itself called a function inside a region: the sends of an ncclAlltoAll."""
+    # Functions that make and end communicators call no other one.
+    return around.region.name.startswith("nccl") and around.region.name != name and not name.startswith("ncclComm")
 
 
 class Found:
@@ -178,11 +175,11 @@ class Found:
                         self.replay[value] += isinstance(event, otf2.events.Enter)
                 if isinstance(event, otf2.events.Enter):
                     around, name = open_regions.setdefault(location, []), event.region.name
-                    if name in ("netSend", "netRecv"):
-                        self.proxy_ops += 1
-                    elif location.type == otf2.LocationType.CPU_THREAD:
+                    if location.type == otf2.LocationType.CPU_THREAD:
                         self.calls[name] += not any(is_of_nccl(name, one) for one in around)
                     around.append(event)
+                elif isinstance(event, otf2.events.ParameterUnsignedInt):
+                    self.proxy_ops += event.parameter.name in ("netSend", "netRecv")
                 elif isinstance(event, otf2.events.MpiCollectiveEnd):
                     record = str(event.collective_op).rpartition(".")[2]
                     self.records[record] += 1

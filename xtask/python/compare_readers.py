@@ -123,6 +123,8 @@ class Python:
             if name in ("communicator", "win"):
                 name = "comm" if name == "communicator" else "window"
                 fields[name], fields[name + "Ref"] = value.name, value._ref
+            elif name == "parameter":
+                fields[name], fields[name + "Ref"] = value.name, value._ref
             elif name == "collective_op":
                 fields["operation"] = str(value).rpartition(".")[2].replace("_", "")
             elif name == "root" and value == self.no_root:

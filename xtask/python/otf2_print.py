@@ -52,10 +52,13 @@ FIELDS = {
     "RmaGet": ACCESS,
     "RmaOpCompleteBlocking": [WINDOW, MATCHING],
     "RmaOpCompleteNonBlocking": [WINDOW, MATCHING],
+    "ParameterUnsignedInt": [_named("Parameter", "parameter"), _number("Value", "value")],
 }
 PATTERNS = {kind: re.compile(", ".join(fields), re.DOTALL) for kind, fields in FIELDS.items()}
-TEXTS = {"region", "comm", "window", "operation"}
-LINE = re.compile(r"([A-Z][A-Z_]+) +(\d+) +(\d+)  (.*)", re.DOTALL)
+TEXTS = {"region", "comm", "window", "operation", "parameter"}
+# otf2-print's words for kinds that OTF2 names otherwise.
+NAMES = {"ParameterUint64": "ParameterUnsignedInt", "ParameterInt64": "ParameterInt"}
+LINE = re.compile(r"([A-Z][A-Z0-9_]+) +(\d+) +(\d+)  (.*)", re.DOTALL)
 METRIC = re.compile(r"Metric: (\d+), (\d+) Values?: (.*)", re.DOTALL)
 ATTRIBUTES = re.compile(r" {20,}ADDITIONAL ATTRIBUTES: (.*)", re.DOTALL)
 # ("nccl.algo" <3>; STRING; "RING" <7>), ("nccl.algbw" <0>; DOUBLE; 1.5e+06)
@@ -115,6 +118,7 @@ def events(lines):
 
     def end():
         kind = "".join(word.title() for word in head[0].split("_"))
+        kind = NAMES.get(kind, kind)
         text, *listed = (part.rstrip("\n") for part in parts)
         attributes = [(name, value) for listed in listed for name, _, value in values(listed)]
         return head[1], (kind, head[2], _fields(kind, text), attributes)

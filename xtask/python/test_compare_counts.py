@@ -50,7 +50,8 @@ def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLR
         net = trace.event_writer("net", group=process)
         stream = trace.definitions.location("channel", type=LocationType.ACCELERATOR_STREAM, group=gpu)
         channel = trace.event_writer_from_location(stream)
-        call, send = trace.definitions.region(region), trace.definitions.region("netSend")
+        call = trace.definitions.region(region)
+        send = trace.definitions.parameter("netSend", parameter_type=otf2.ParameterType.UINT64)
         mpi = {"paradigm": otf2.Paradigm.MPI, "members": [stream]}
         trace.definitions.group("locations", group_type=otf2.GroupType.COMM_LOCATIONS, **mpi)
         ranks = trace.definitions.group("ranks", group_type=otf2.GroupType.COMM_GROUP, **mpi)
@@ -65,6 +66,9 @@ def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLR
                 attributes = {}
                 if writer is channel and of_replays:
                     attributes[replay] = of_replays.pop(0)
+                if writer is net:
+                    writer.parameter_unsigned_int(time, name, 1)
+                    continue
                 writer.enter(time, name, attributes)
                 if writer is channel:
                     writer.mpi_collective_begin(time)

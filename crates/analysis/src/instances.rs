@@ -1,11 +1,15 @@
-//! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes that readers need, [`Slices`] with all.
+//! Pairs the ENTERs and LEAVEs of a location, and reads the records that stand for what ends with them: [`Instances`]
+//! with the attributes that readers need, [`Slices`] with all.
 //! [`Sequences`] checks whether ranks do the same things in the same order.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::read::archive::{Clock, Fields, Role, Trace};
-use otf2::{AttributeRef, AttributeValue, Event, EventKind, LocationRef, RegionRef};
+use crate::read::archive::{Clock, Fields, Recorded, Role, Trace};
+use nccl_events::Kind;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::schema::attribute::AttributeId;
+use otf2::{AttributeRef, AttributeValue, CommRef, Event, EventKind, LocationRef, RegionRef, StringRef};
 
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceOf<F> {
@@ -22,6 +26,8 @@ pub type Instance<'a> = InstanceOf<Fields<'a>>;
 pub enum StepOf<F> {
     Entered(InstanceOf<F>),
     Left(InstanceOf<F>),
+    /// A record of what ends with it: no ENTER preceded it, and it may overlap others.
+    Recorded(InstanceOf<F>),
     Inside,
 }
 
@@ -66,6 +72,16 @@ impl<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy> Instances<'a, F> 
                 left.end = event.time;
                 StepOf::Left(left)
             }
+            EventKind::ParameterUnsignedInt { .. } => match self.trace.recorded(event) {
+                Some(Recorded { region, duration_ns }) => StepOf::Recorded(InstanceOf {
+                    region,
+                    role: self.trace.role(region),
+                    start: event.time.saturating_sub(Clock::from_trace(self.trace).ticks(duration_ns)),
+                    end: event.time,
+                    fields: self.trace.read_fields(&event.attributes),
+                }),
+                None => StepOf::Inside,
+            },
             _ => StepOf::Inside,
         }
     }
@@ -80,8 +96,162 @@ pub struct Slice {
     /// In ns from the start of the trace.
     pub start_ns: u64,
     pub stop_ns: u64,
-    /// The attributes of the ENTER, followed by those of the LEAVE.
+    /// The attributes of the ENTER, followed by those of the LEAVE; or those of the record.
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
+    /// The row that a record belongs to; `None` for a region that was entered and left.
+    pub lane: Option<Lane>,
+}
+
+/// A row for what the archive has as records on the location of a communicator rank or thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    pub location: LocationRef,
+    pub shows: LaneKind,
+    /// 0, or the number of a further row for what overlaps.
+    pub row: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the kinds are NCCL's")]
+pub enum LaneKind {
+    Channel(u32),
+    Phases(u32),
+    Connection(Connection),
+    /// A slot of a connection, which has one step in progress at a time.
+    Slot(Connection, u32),
+    /// The network plugin's work for a slot.
+    Plugin(Connection, u32),
+}
+
+/// A network connection of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
+pub struct Connection {
+    pub rank: ConnectionRank,
+    pub channel: u32,
+    pub is_send: bool,
+    pub peer: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConnectionRank {
+    Member(CommRef, u32),
+    /// A rank of another process (PXN), by what the archive says of it.
+    Foreign(StringRef),
+    /// The beginning of its communicator was lost.
+    Unknown,
+}
+
+/// The slots of a connection.
+const SLOTS: i32 = 8;
+
+impl LaneKind {
+    /// The lane above: of a slot its connection's, of a plugin its slot's.
+    pub const fn above(self) -> Option<Self> {
+        match self {
+            Self::Channel(_) | Self::Phases(_) | Self::Connection(_) => None,
+            Self::Slot(connection, _) => Some(Self::Connection(connection)),
+            Self::Plugin(connection, slot) => Some(Self::Slot(connection, slot)),
+        }
+    }
+
+    pub const fn connection(self) -> Option<Connection> {
+        match self {
+            Self::Channel(_) | Self::Phases(_) => None,
+            Self::Connection(connection) | Self::Slot(connection, _) | Self::Plugin(connection, _) => Some(connection),
+        }
+    }
+
+    fn name(self, trace: &Trace) -> String {
+        match self {
+            Self::Channel(channel) => format!("channel {channel:02}"),
+            Self::Phases(channel) => format!("channel {channel:02} phases"),
+            Self::Connection(Connection { rank, channel, is_send, peer }) => {
+                let rank = match rank {
+                    ConnectionRank::Member(comm, rank) => format!("{} r{rank}", trace.comm_name(comm)),
+                    ConnectionRank::Foreign(origin) => trace.definitions.string(origin).unwrap_or("?").to_owned(),
+                    ConnectionRank::Unknown => "unknown rank".to_owned(),
+                };
+                let direction = if is_send { "send→" } else { "recv←" };
+                format!("net {rank} ch{channel:02} {direction}{peer}")
+            }
+            Self::Slot(connection, slot) => format!("{} s{slot}", Self::Connection(connection).name(trace)),
+            Self::Plugin(connection, slot) => format!("{} plugin", Self::Slot(connection, slot).name(trace)),
+        }
+    }
+}
+
+impl Lane {
+    pub fn name(self, trace: &Trace) -> String {
+        let name = match self.shows {
+            LaneKind::Channel(_) | LaneKind::Phases(_) => {
+                format!("{} {}", trace.location_name(self.location), self.shows.name(trace))
+            }
+            _ => self.shows.name(trace),
+        };
+        match self.row {
+            0 => name,
+            row => format!("{name} #{}", row + 1),
+        }
+    }
+
+    /// The communicator location for the rank that the lane belongs to; `None` if it is unknown here.
+    pub fn member(self, trace: &Trace) -> Option<LocationRef> {
+        match self.shows.connection() {
+            Some(connection) => connection.member(trace),
+            None => trace.member_of(self.location),
+        }
+    }
+}
+
+impl Connection {
+    /// The communicator location for its rank; `None` if it is unknown here.
+    pub fn member(self, trace: &Trace) -> Option<LocationRef> {
+        match self.rank {
+            ConnectionRank::Member(comm, rank) => trace.members(comm).get(index(rank)).copied(),
+            ConnectionRank::Foreign(_) | ConnectionRank::Unknown => None,
+        }
+    }
+}
+
+nccl_events::fields! {
+    struct LaneFields {
+        comm: Comm,
+        rank: Rank,
+        channel: Channel,
+        peer: Peer,
+        step: Step,
+    }
+}
+
+impl Trace {
+    /// The kind of lane of a record with these attributes.
+    pub fn lane_of(&self, region: RegionRef, attributes: &[(AttributeRef, AttributeValue)]) -> Option<LaneKind> {
+        let fields: LaneFields<'_> = self.read_fields(attributes);
+        let kind = self.role(region)?.kind();
+        let connection = || {
+            let origin = attributes.iter().find_map(|(attribute, value)| match value {
+                AttributeValue::String(text) if self.attribute(*attribute) == Some(AttributeId::Origin) => Some(*text),
+                _ => None,
+            });
+            let rank = match (fields.comm.zip(fields.rank), origin) {
+                (Some((comm, rank)), _) => ConnectionRank::Member(CommRef::new(comm), rank),
+                (None, Some(origin)) => ConnectionRank::Foreign(origin),
+                (None, None) => ConnectionRank::Unknown,
+            };
+            let is_send = self.is_send(region)?;
+            Some(Connection { rank, channel: fields.channel?, is_send, peer: fields.peer.unwrap_or(u32::MAX) })
+        };
+        let slot = || u32::try_from(fields.step.unwrap_or(0).rem_euclid(SLOTS)).ok();
+        Some(match kind {
+            Kind::KernelCh => LaneKind::Channel(fields.channel?),
+            Kind::KernelPhase => LaneKind::Phases(fields.channel?),
+            Kind::ProxyOp => LaneKind::Connection(connection()?),
+            Kind::ProxyStep => LaneKind::Slot(connection()?, slot()?),
+            Kind::NetPlugin => LaneKind::Plugin(connection()?, slot()?),
+            _ => return None,
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -89,11 +259,25 @@ pub struct Slices<'a> {
     trace: &'a Trace,
     location: LocationRef,
     open: Vec<Slice>,
+    /// When the rows of each kind of lane are free.
+    free_from: BTreeMap<LaneKind, Vec<u64>>,
 }
 
 impl<'a> Slices<'a> {
     pub const fn new(trace: &'a Trace, location: LocationRef) -> Self {
-        Self { trace, location, open: Vec::new() }
+        Self { trace, location, open: Vec::new(), free_from: BTreeMap::new() }
+    }
+
+    /// The lane of what lasts from `start_ns` to `stop_ns`, which no other one of the lane overlaps: they come by their
+    /// ends.
+    fn lane(&mut self, shows: LaneKind, start_ns: u64, stop_ns: u64) -> Lane {
+        let rows = self.free_from.entry(shows).or_default();
+        let row = rows.iter().position(|from| *from <= start_ns).unwrap_or(rows.len());
+        match rows.get_mut(row) {
+            Some(from) => *from = stop_ns,
+            None => rows.push(stop_ns),
+        }
+        Lane { location: self.location, shows, row: index_u32(row) }
     }
 
     /// The slices that have begun but not ended, innermost last.
@@ -113,8 +297,24 @@ impl<'a> Slices<'a> {
                     start_ns: time_ns,
                     stop_ns: time_ns,
                     attributes: event.attributes.clone(),
+                    lane: None,
                 });
                 None
+            }
+            EventKind::ParameterUnsignedInt { .. } => {
+                let Recorded { region, duration_ns } = self.trace.recorded(event)?;
+                let (start_ns, stop_ns) = (time_ns.saturating_sub(duration_ns), time_ns);
+                let shows = self.trace.lane_of(region, &event.attributes);
+                Some(Slice {
+                    location: self.location,
+                    region,
+                    role: self.trace.role(region),
+                    depth: 0,
+                    start_ns,
+                    stop_ns,
+                    attributes: event.attributes.clone(),
+                    lane: shows.map(|shows| self.lane(shows, start_ns, stop_ns)),
+                })
             }
             EventKind::Leave(_) => {
                 let mut slice = self.open.pop()?;
@@ -141,12 +341,24 @@ impl Trace {
     ) -> otf2::Result<()> {
         let mut instances = Instances::new(self);
         self.archive.for_each_event(&[location], |_, event| {
-            if let StepOf::Left(instance) = instances.step(event) {
+            if let StepOf::Left(instance) | StepOf::Recorded(instance) = instances.step(event) {
                 each(&instance);
             }
             ControlFlow::Continue(())
         })?;
         Ok(())
+    }
+
+    /// The lanes of a location, with the number of their records.
+    pub fn lanes(&self, location: LocationRef) -> otf2::Result<BTreeMap<Lane, u64>> {
+        let mut lanes = BTreeMap::new();
+        self.slices(location, |slice| {
+            if let Some(lane) = slice.lane {
+                *lanes.entry(lane).or_insert(0) += 1;
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(lanes)
     }
 
     /// Visits the slices of a location in the order of their ends, until `each` breaks.

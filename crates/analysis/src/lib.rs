@@ -26,9 +26,12 @@ pub mod results;
 mod statistics;
 pub mod units;
 
-pub use crate::instances::{Instance, Instances, Sequences, Slice, Slices, Step};
+pub use crate::instances::{
+    Connection, ConnectionRank, Instance, Instances, Lane, LaneKind, Sequences, Slice, Slices, Step,
+};
 pub use crate::read::archive::{
-    Boot, Clock, Fields, RegionInfo, Role, Trace, in_parallel, is_merged, is_nccl, property, stated, try_in_parallel,
+    Boot, Clock, Fields, Recorded, RegionInfo, Role, Trace, in_parallel, is_merged, is_nccl, property, stated,
+    try_in_parallel,
 };
 pub use crate::results::{Completeness, Matching, Statement};
 pub use crate::statistics::{

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::causality::{Causality, GpuWork};
 use crate::clocks::ClockOffsets;
 use crate::rules::{Findings, Rule, is_known, is_stated, rule_unless};
-use analysis::{Instances, Role, Sequences, Step, Trace, is_merged, is_nccl};
-use nccl_events::archive::{LocationKind, OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges};
+use analysis::{Instances, Sequences, Step, Trace, is_merged, is_nccl};
+use nccl_events::archive::{LocationKind, OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges, region};
+use nccl_events::ids::{ContextId, EventId};
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
 use nccl_events::{Kind, rank_list};
@@ -19,7 +20,7 @@ pub(crate) struct BetweenLocations<'a> {
     collectives: Collectives,
     messages: Messages,
     /// Checks that need the statements of this project's writer.
-    nccl: Option<(WrittenEvents, GpuWork<'a>, UserRanges<'a>)>,
+    nccl: Option<(WrittenEvents<'a>, GpuWork<'a>, UserRanges<'a>)>,
     causality: Option<Causality<'a>>,
     clock_offsets: ClockOffsets<'a>,
     pub(crate) unreadable: BTreeSet<LocationRef>,
@@ -334,8 +335,7 @@ impl<'a> UserRanges<'a> {
         findings: &mut Findings,
     ) {
         let at = (self.trace, location);
-        let is_range =
-            |open: &Region<'_>| matches!(open, Region::Call { name: around, is_reported: false, .. } if *around == name);
+        let is_range = |open: &Region<'_>| matches!(open, Region::Call { name: around, is_reported: false, .. } if *around == name);
         if is_reported && self.open.iter().flatten().any(is_range) {
             findings.at(at, Some(time), Rule::ShownOnce, format!("{name} is inside another {name}"));
         }
@@ -379,45 +379,57 @@ impl<'a> UserRanges<'a> {
 }
 
 /// Checks that the archive has as many events as it states.
-pub(crate) struct WrittenEvents {
+pub(crate) struct WrittenEvents<'a> {
     /// Kinds that are counted by their events on threads.
-    by_calls: BTreeSet<Kind>,
+    trace: &'a Trace,
+    /// Whether the enqueueing of operations is shown, too: then it counts, and the operation does not.
+    has_enqueueing: bool,
     counts: BTreeMap<Kind, u64>,
     unfinished: u64,
     /// By kind, the last event: the parts of an event follow each other on its location.
     pub(crate) last: BTreeMap<Kind, u64>,
 }
 
-impl WrittenEvents {
-    pub(crate) fn new(trace: &Trace) -> Self {
-        let by_calls = trace.definitions.regions.keys().filter_map(|region| match trace.role(*region)? {
-            Role::Call(kind) => Some(kind),
-            _ => None,
-        });
-        Self { by_calls: by_calls.gather(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
+impl<'a> WrittenEvents<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
+        let is_enqueueing = |region: &RegionRef| {
+            let info = trace.region(*region);
+            info.is_some_and(|info| info.class == RegionClass::Enqueue && info.name.ends_with(region::ENQUEUE))
+        };
+        let has_enqueueing = trace.definitions.regions.keys().any(is_enqueueing);
+        Self { trace, has_enqueueing, counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
     }
 
     pub(crate) fn step(&mut self, step: &Step<'_>) {
-        let entered = match step {
+        let shown = match step {
             Step::Entered(entered) => entered,
             Step::Left(left) => {
                 self.unfinished += u64::from(left.fields.is_unfinished == Some(true));
                 return;
             }
+            Step::Recorded(recorded) => {
+                self.unfinished += u64::from(recorded.fields.is_unfinished == Some(true));
+                recorded
+            }
             Step::Inside => return,
         };
         // A call outside of the program's groups shows the group that NCCL made around it, too.
-        *self.counts.entry(Kind::GroupApi).or_insert(0) += u64::from(entered.fields.group.is_some());
+        *self.counts.entry(Kind::GroupApi).or_insert(0) += u64::from(shown.fields.group.is_some());
         // Regions without an event, such as a call assembled from others, have no id.
-        let (Some(role), Some(id)) = (entered.role, entered.fields.event) else {
+        let (Some(class), Some(id)) = (self.trace.class(shown.region), shown.fields.event) else {
             return;
         };
-        // Operations are written twice: as they were enqueued, and as they ran.
-        if matches!(role, Role::Operation(kind) if self.by_calls.contains(&kind)) {
+        if class == RegionClass::Operation && self.has_enqueueing {
             return;
         }
-        if self.last.insert(role.kind(), id) != Some(id) {
-            *self.counts.entry(role.kind()).or_insert(0) += 1;
+        let id = EventId::from_raw(id);
+        // The calls of communicators have the ids of their contexts.
+        if ContextId::from_raw(id.get()).is_context() {
+            return;
+        }
+        let kind = id.kind();
+        if self.last.insert(kind, id.get()) != Some(id.get()) {
+            *self.counts.entry(kind).or_insert(0) += 1;
         }
     }
 

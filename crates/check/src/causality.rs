@@ -254,6 +254,8 @@ pub(crate) struct GpuWork<'a> {
     kernel_launches: BTreeSet<u64>,
     /// Operations whose launch was not read before them: location, start, and the launch that they name.
     launched: Vec<(LocationRef, u64, u64)>,
+    /// Channels whose operation was not read before them, by its id.
+    waiting: BTreeMap<u64, Vec<Instance<'a>>>,
     /// The largest residual of GPU clocks; `None` if the archive states nothing about them.
     residual_ns: Option<u64>,
     channels: u64,
@@ -273,6 +275,7 @@ impl<'a> GpuWork<'a> {
             kernel_launches: BTreeSet::new(),
             launched: Vec::new(),
             residual_ns: is_any.then(|| gpu_residual_ns(&trace.statements)),
+            waiting: BTreeMap::new(),
             channels: 0,
             kernels: 0,
             copies: 0,
@@ -289,12 +292,13 @@ impl<'a> GpuWork<'a> {
             }
         }
         self.operations.clear();
+        self.waiting.clear();
         self.launches.clear();
         self.kernel_launches.clear();
     }
 
     pub(crate) fn step(&mut self, location: LocationRef, step: &Step<'a>, findings: &mut Findings) {
-        let Step::Left(instance) = step else {
+        let (Step::Left(instance) | Step::Recorded(instance)) = step else {
             return;
         };
         let Fields { event, timing, launch, .. } = instance.fields;
@@ -302,6 +306,9 @@ impl<'a> GpuWork<'a> {
             (Some(Role::Operation(_)), Some(id)) => {
                 let operation = Operation { start: instance.start, end: instance.end, gpu: self.gpu(location), timing };
                 self.operations.insert(id, operation);
+                for channel in self.waiting.remove(&id).into_iter().flatten() {
+                    self.channel(location, &channel, findings);
+                }
                 let unread = launch.filter(|launch| !self.kernel_launches.contains(launch));
                 self.launched.extend(unread.map(|launch| (location, instance.start, launch)));
             }
@@ -310,7 +317,10 @@ impl<'a> GpuWork<'a> {
             }
             // A channel with implausible GPU times is shown with the host's times instead.
             (Some(Role::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
-                self.channel(location, instance, findings);
+                match self.operation(instance) {
+                    Some(_) => self.channel(location, instance, findings),
+                    None => self.waiting.entry(instance.fields.parent.unwrap_or(0)).or_default().push(*instance),
+                }
             }
             (None, _) if self.trace.location_kind(location) == Some(LocationKind::Stream) => {
                 self.work(location, instance, findings);
@@ -336,7 +346,9 @@ impl<'a> GpuWork<'a> {
         let Some(Operation { start, end, .. }) = self.operation(channel).filter(timed_by_it) else {
             return;
         };
-        let residual_ns = self.residual_ns.unwrap_or(0);
+        // A record has the length by the clock of its process, which the archive's runs a little faster or slower than.
+        let stretch_ns = 1 + channel.end.saturating_sub(channel.start) / 10_000;
+        let residual_ns = self.residual_ns.unwrap_or(0) + stretch_ns;
         if channel.start < start.saturating_sub(residual_ns) || channel.end > end.saturating_add(residual_ns) {
             let message = format!(
                 "a channel runs from {} to {}, its operation from {start} to {end}, \

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rules::{Findings, Rule};
 use analysis::{Trace, is_nccl};
+use nccl_events::Kind;
 use otf2::{
     AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef,
     Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess, RmaWinRef,
@@ -55,8 +56,8 @@ pub(super) struct Location<'a> {
     requests: [Requests; 3],
     /// Puts and gets: matching ids are per window.
     accesses: BTreeMap<RmaWinRef, Requests>,
-    /// The last put or get, until its enclosing region is left.
-    last_access: Option<(RmaWinRef, u64)>,
+    /// Steps that had not ended when recording did: their puts do not complete.
+    unfinished_steps: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -78,7 +79,7 @@ impl<'a> Location<'a> {
             collective: None,
             requests: ["send", "receive", "collective"].map(Requests::new),
             accesses: BTreeMap::new(),
-            last_access: None,
+            unfinished_steps: 0,
         }
     }
 
@@ -99,10 +100,7 @@ impl<'a> Location<'a> {
                 }
                 self.open.push((*region, event.time));
             }
-            EventKind::Leave(region) => {
-                self.leave(*region);
-                self.access_may_stay_open(event);
-            }
+            EventKind::Leave(region) => self.leave(*region),
             EventKind::MpiCollectiveBegin => self.collective_begin(),
             EventKind::MpiCollectiveEnd(collective) => self.collective_end(collective),
             EventKind::NonBlockingCollectiveRequest { request } => self.request_made(COLLECTIVE, *request),
@@ -127,6 +125,7 @@ impl<'a> Location<'a> {
                 self.access_completes(*win, *matching);
             }
             EventKind::Metric { metric, values } => self.metric(*metric, values),
+            EventKind::ParameterUnsignedInt { .. } => self.record(event),
             _ => {}
         }
     }
@@ -142,9 +141,22 @@ impl<'a> Location<'a> {
         for message in self.requests.each_mut().map(Requests::end).into_iter().flatten() {
             self.find(Rule::Request, message);
         }
-        for message in std::mem::take(&mut self.accesses).values_mut().flat_map(Requests::end) {
+        let open = std::mem::take(&mut self.accesses);
+        for message in open.into_values().flat_map(|mut requests| requests.end()).skip(self.unfinished_steps) {
             self.remote_access(Err(message));
         }
+    }
+
+    fn record(&mut self, event: &Event) {
+        let Some(recorded) = self.trace.recorded(event) else {
+            return;
+        };
+        if !self.trace.definitions.regions.contains_key(&recorded.region) {
+            self.find(Rule::Reference, format!("{:?} is not defined", recorded.region));
+        }
+        let is_step = self.trace.role(recorded.region).is_some_and(|role| role.kind() == Kind::ProxyStep);
+        let is_unfinished = self.trace.fields_of(&event.attributes).is_unfinished == Some(true);
+        self.unfinished_steps += usize::from(is_step && is_unfinished);
     }
 
     fn request_made(&mut self, of: usize, request: u64) {
@@ -265,18 +277,8 @@ impl<'a> Location<'a> {
             let message = format!("rank {} is not in the {size} ranks of {:?}", access.remote, access.win);
             self.find(Rule::Membership, message);
         }
-        self.last_access = Some((access.win, access.matching));
         let made = self.accesses(access.win).make(access.matching);
         self.remote_access(made);
-    }
-
-    /// An access cut off by the end of recording is marked as unfinished and does not complete.
-    fn access_may_stay_open(&mut self, left: &Event) {
-        if let Some((win, matching)) = self.last_access.take()
-            && self.trace.fields_of(&left.attributes).is_unfinished == Some(true)
-        {
-            let _under_way = self.accesses(win).complete(matching);
-        }
     }
 
     fn access_completes(&mut self, win: RmaWinRef, matching: u64) {

@@ -11,10 +11,10 @@ use crate::print::values;
 use crate::print::values::{Json, List, Value, pairs};
 use crate::{archives, output};
 use analysis::units::plural;
-use analysis::{Trace, units};
+use analysis::{LaneKind, Recorded, Trace, units};
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Kind;
-use nccl_events::archive::RegionClass;
+use nccl_events::archive::{LocationKind, RegionClass};
 use otf2::{
     AttributeValue, Collective, CommRef, Event, EventKind, LocationRef, Message, MetricRef, MetricValue, Paradigm,
     RegionRef, RmaAccess, RmaWinRef,
@@ -29,8 +29,13 @@ pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let comms = || trace.definitions.comms.keys();
     filter.refuse_absent(&present, |single| comms().any(|comm| wants_comm(&trace, *comm, single)))?;
     let locations = trace.definitions.locations.keys().copied();
-    let wanted: Vec<LocationRef> =
+    let mut wanted: Vec<LocationRef> =
         locations.filter(|location| trace.has_events(*location) && wanted(&trace, *location, filter)).collect();
+    // A thread of the proxy works for several ranks: of one that is not wanted itself, the records of wanted ranks are.
+    let mut by_record = trace.locations_of(&[LocationKind::ProxyThread]);
+    by_record.retain(|location| wanted.binary_search(location).is_err());
+    let ranks: Vec<LocationRef> = wanted.clone();
+    wanted.extend(&by_record);
     open_many_files();
     let mut output = Output::new(filter.limit);
     let mut reading = EventReader {
@@ -39,6 +44,8 @@ pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
         clock,
         open: BTreeMap::new(),
         is_held_back: true,
+        ranks,
+        by_record,
         printer: Printer::new(&trace, &wanted, json),
     };
     reading.printer.head(&mut output)?;
@@ -140,6 +147,10 @@ struct EventReader<'a> {
     open: BTreeMap<LocationRef, Vec<OpenRegion>>,
     /// True until the first event of the wanted time.
     is_held_back: bool,
+    /// The wanted locations, ascending.
+    ranks: Vec<LocationRef>,
+    /// Locations of which only records of these are wanted.
+    by_record: Vec<LocationRef>,
     printer: Printer<'a>,
 }
 
@@ -155,16 +166,21 @@ impl EventReader<'_> {
         if self.is_held_back && !is_early && !self.release(output)? {
             return Ok(false);
         }
+        let recorded = self.trace.recorded(event);
+        if self.by_record.contains(&location) && !recorded.is_some_and(|recorded| self.wants_record(event, recorded)) {
+            return Ok(true);
+        }
         let own = match &event.kind {
             EventKind::Enter(region) => self.kind_of_region(*region),
-            _ => None,
+            EventKind::RmaPut(_) | EventKind::RmaOpCompleteNonBlocking { .. } => Some(Kind::ProxyStep.name()),
+            _ => recorded.and_then(|recorded| self.kind_of_region(recorded.region)),
         };
         let open = self.open.entry(location).or_default();
         let kind = own.or(open.last().and_then(|open| open.kind));
         let is_wanted =
             self.filter.wants_kind(name(&event.kind)) || kind.is_some_and(|kind| self.filter.wants_kind(kind));
         let mut depth = open.len();
-        let mut duration_ns = None;
+        let mut duration_ns = recorded.map(|recorded| recorded.duration_ns);
         match &event.kind {
             EventKind::Enter(region) => open.push(OpenRegion {
                 region: *region,
@@ -184,6 +200,13 @@ impl EventReader<'_> {
         }
         let shown = ShownEvent { location, event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
         self.printer.line(&shown, output)
+    }
+
+    /// Whether a record is of a wanted rank.
+    fn wants_record(&self, event: &Event, recorded: Recorded) -> bool {
+        let connection = self.trace.lane_of(recorded.region, &event.attributes).and_then(LaneKind::connection);
+        let member = connection.and_then(|connection| connection.member(self.trace));
+        member.is_some_and(|member| self.ranks.binary_search(&member).is_ok())
     }
 
     /// The kind that a region itself shows, whatever is inside it.

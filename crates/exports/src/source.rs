@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Outcome, Result};
 use crate::values::Line;
-use analysis::{Clock, Fields, Filter, RegionInfo, Role, Slice, Slices, Trace, try_in_parallel};
+use analysis::{Clock, Fields, Filter, LaneKind, RegionInfo, Role, Slice, Slices, Trace, try_in_parallel};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nccl_events::Progress;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
 use nccl_events::schema::definition::ClockAnchors;
 use nccl_events::sort::Gather;
+use nccl_events::{Kind, Progress};
 use otf2::{ClockOffset, Event, EventKind, LocationGroupRef, LocationRef, RegionRef, SystemTreeNodeRef};
 use parking_lot::Mutex;
 
@@ -89,7 +89,9 @@ impl<'a> Selection<'a> {
         let filter = self.source.filter;
         let mut open: Vec<OpenRegion> = Vec::new();
         let mut has_begun = false;
-        self.source.trace.archive.for_each_event(&[location], |_, event| {
+        let trace = self.source.trace;
+        let has_records = !trace.definitions.parameters.is_empty();
+        trace.archive.for_each_event(&[location], |_, event| {
             let time_ns = self.clock.ns(event.time);
             let is_before = filter.from_ns.is_some_and(|from_ns| time_ns < from_ns);
             let is_after = filter.to_ns.is_some_and(|to_ns| time_ns > to_ns);
@@ -114,10 +116,21 @@ impl<'a> Selection<'a> {
                         each(time_ns, event);
                     }
                 }
+                EventKind::ParameterUnsignedInt { .. } if let Some(recorded) = trace.recorded(event) => {
+                    let begins_after = |to_ns| time_ns.saturating_sub(recorded.duration_ns) > to_ns;
+                    let is_outside = is_before || filter.to_ns.is_some_and(begins_after);
+                    if !is_outside
+                        && self.source.wants_record(location, recorded.region, event)
+                        && self.wants(recorded.region, event, true)
+                    {
+                        each(time_ns, event);
+                    }
+                }
                 _ if is_before || is_after || self.ids.is_some() => {}
                 _ => each(time_ns, event),
             }
-            let is_over = is_after && !open.iter().any(|region| region.is_wanted);
+            // A record comes at the end of what it shows.
+            let is_over = is_after && !has_records && !open.iter().any(|region| region.is_wanted);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(())
@@ -149,7 +162,7 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// Passes the wanted region instances of a location in the order of their ends.
+    /// Passes the wanted region instances and records of a location in the order of their ends.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
         self.nested_slices(location, |slice, _around| each(slice))
     }
@@ -207,16 +220,18 @@ impl<'a> Selection<'a> {
                 Ok(ids)
             })?;
         let ids: BTreeSet<u64> = operation_ids.into_iter().flatten().collect();
-        let transfer_ids = source.each_location(&self.locations_of_kinds(&[LocationKind::Connection]), |location| {
-            let mut found = Vec::new();
-            all.slices(location, |slice| {
-                let fields = trace.fields_of(&slice.attributes);
-                if fields.parent.is_some_and(|parent| ids.contains(&parent)) {
-                    found.extend(fields.event);
-                }
+        let transfer_ids =
+            source.each_location(&self.locations_of_kinds(&[LocationKind::ProxyThread]), |location| {
+                let mut found = Vec::new();
+                all.slices(location, |slice| {
+                    let fields = trace.fields_of(&slice.attributes);
+                    let is_transfer = slice.role == Some(Role::Work(Kind::ProxyOp));
+                    if is_transfer && fields.parent.is_some_and(|parent| ids.contains(&parent)) {
+                        found.extend(fields.event);
+                    }
+                })?;
+                Ok(found)
             })?;
-            Ok(found)
-        })?;
         let mut ids: Vec<u64> = ids.into_iter().chain(transfer_ids.into_iter().flatten()).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -349,12 +364,23 @@ impl<'a> Source<'a> {
         all.filter(is_wanted).collect()
     }
 
-    fn wants_rank(&self, location: LocationRef) -> bool {
+    pub(crate) fn wants_rank(&self, location: LocationRef) -> bool {
         let filter = self.filter;
         self.trace.rank_of(location).is_some_and(|(comm, rank)| {
             (filter.communicators.is_empty() || filter.communicators.contains(&comm))
                 && (filter.ranks.is_empty() || filter.ranks.contains(&rank))
         })
+    }
+
+    /// Whether a record on a wanted location is of a wanted rank: a thread works for several.
+    fn wants_record(&self, location: LocationRef, region: RegionRef, event: &Event) -> bool {
+        let filter = self.filter;
+        if filter.communicators.is_empty() && filter.ranks.is_empty() {
+            return true;
+        }
+        let connection = self.trace.lane_of(region, &event.attributes).and_then(LaneKind::connection);
+        let member = connection.map(|connection| connection.member(self.trace));
+        member.unwrap_or(Some(location)).is_some_and(|member| self.wants_rank(member))
     }
 
     /// Handles every location on all cores, the largest first; returns results in the order of `locations`.

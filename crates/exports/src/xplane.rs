@@ -25,7 +25,7 @@ use crate::protobuf::{
 use crate::source;
 use crate::source::{CHUNK_BYTES, Selection, Source};
 use crate::values::{Line as Clock, Value, signed};
-use analysis::{Filter, Slice, Trace};
+use analysis::{Filter, Lane, Slice, Trace};
 use nccl_events::archive::LocationKind;
 use nccl_events::sort::Gather;
 use otf2::{
@@ -145,6 +145,7 @@ fn append(
     let spool = Spool::beside(out)?;
     let lines = source
         .each_location(locations, |location| Line::write(source, selection, location, window(location)?, &spool))?;
+    let lines: Vec<Line> = lines.into_iter().flatten().collect();
     refuse_too_large(file, &lines, out)?;
     let mut outcome = Outcome { files: vec![PathBuf::new()], ..Outcome::default() };
     outcome.events = lines.iter().map(|line| line.events).sum();
@@ -171,6 +172,17 @@ pub(crate) struct Window {
     pub(crate) origin_ns: u64,
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
+}
+
+impl Window {
+    fn since_1970(&self, after_ns: u64) -> u64 {
+        u64::try_from(self.clock.at(after_ns.into())).unwrap_or(0)
+    }
+
+    /// When lines begin.
+    fn base_ns(&self) -> u64 {
+        self.since_1970(0).max(self.from_ns)
+    }
 }
 
 /// A range of bytes in the file: offset and length.
@@ -215,9 +227,13 @@ impl Spool {
     }
 }
 
+/// A line of a plane: a location, or a lane of it.
 pub(crate) struct Line {
     pub(crate) location: LocationRef,
     pub(crate) head: XLine,
+    /// Reuses the memory of the event before.
+    event: XEvent,
+    unspooled: Vec<u8>,
     pub(crate) extents: Vec<Extent>,
     pub(crate) events: u64,
     pub(crate) outside: u64,
@@ -227,62 +243,79 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Writes the lines of a location.
     pub(crate) fn write(
         source: &Source<'_>,
         selection: &Selection<'_>,
         location: LocationRef,
         window: Window,
         spool: &Spool,
-    ) -> Result<Self> {
-        let since_1970 = |after_ns: u64| u64::try_from(window.clock.at(after_ns.into())).unwrap_or(0);
-        let base_ns = since_1970(0).max(window.from_ns);
-        let mut line = Self {
-            location,
+    ) -> Result<Vec<Self>> {
+        let mut lines: BTreeMap<Option<Lane>, Self> = BTreeMap::new();
+        let mut written = Ok(());
+        selection.slices(location, |slice| {
+            let line = lines.entry(slice.lane).or_insert_with(|| Self::new(source.trace, location, slice.lane, window));
+            if written.is_ok() {
+                written = line.add(source.trace, slice, window, spool);
+            }
+        })?;
+        written?;
+        lines.values_mut().try_for_each(|line| line.spool(spool))?;
+        Ok(lines.into_values().collect())
+    }
+
+    fn new(trace: &Trace, location: LocationRef, lane: Option<Lane>, window: Window) -> Self {
+        let member = lane.and_then(|lane| lane.member(trace));
+        Self {
+            // The plane of a lane is that of its rank.
+            location: member.unwrap_or(location),
             head: XLine {
-                name: source.trace.location_name(location),
-                timestamp_ns: signed(base_ns - window.origin_ns),
+                name: lane.map_or_else(|| trace.location_name(location), |lane| lane.name(trace)),
+                timestamp_ns: signed(window.base_ns() - window.origin_ns),
                 ..XLine::default()
             },
+            event: XEvent::default(),
+            unspooled: Vec::new(),
             extents: Vec::new(),
             events: 0,
             outside: 0,
             regions: BTreeSet::new(),
             attributes: BTreeSet::new(),
             texts: BTreeSet::new(),
-        };
-        let mut failed = Ok(());
-        let mut bytes = Vec::new();
-        let mut event = XEvent::default();
-        selection.slices(location, |slice| {
-            let [start_ns, stop_ns] = [slice.start_ns, slice.stop_ns].map(since_1970);
-            if start_ns < base_ns || start_ns > window.to_ns {
-                line.outside += 1;
-                return;
-            }
-            line.describe(source.trace, slice, &mut event);
-            event.offset_ps = Some(picoseconds(start_ns - base_ns));
-            event.duration_ps = picoseconds(stop_ns - start_ns);
-            line.head.duration_ps = line.head.duration_ps.max(picoseconds(stop_ns - base_ns));
-            event.append_to(&mut bytes);
-            line.events += 1;
-            if failed.is_ok() && bytes.len() >= CHUNK_BYTES {
-                failed = spool.append(&bytes).map(|extent| line.extents.push(extent));
-                bytes.clear();
-            }
-        })?;
-        failed?;
-        if !bytes.is_empty() {
-            line.extents.push(spool.append(&bytes)?);
         }
-        Ok(line)
+    }
+
+    fn add(&mut self, trace: &Trace, slice: &Slice, window: Window, spool: &Spool) -> Result<()> {
+        let base_ns = window.base_ns();
+        let [start_ns, stop_ns] = [slice.start_ns, slice.stop_ns].map(|after_ns| window.since_1970(after_ns));
+        if start_ns < base_ns || start_ns > window.to_ns {
+            self.outside += 1;
+            return Ok(());
+        }
+        self.describe(trace, slice);
+        self.event.offset_ps = Some(picoseconds(start_ns - base_ns));
+        self.event.duration_ps = picoseconds(stop_ns - start_ns);
+        self.head.duration_ps = self.head.duration_ps.max(picoseconds(stop_ns - base_ns));
+        self.event.append_to(&mut self.unspooled);
+        self.events += 1;
+        if self.unspooled.len() >= CHUNK_BYTES { self.spool(spool) } else { Ok(()) }
+    }
+
+    fn spool(&mut self, spool: &Spool) -> Result<()> {
+        if !self.unspooled.is_empty() {
+            self.extents.push(spool.append(&self.unspooled)?);
+            self.unspooled.clear();
+        }
+        Ok(())
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.extents.iter().map(|(_, length)| length).sum()
     }
 
-    fn describe(&mut self, trace: &Trace, slice: &Slice, event: &mut XEvent) {
+    fn describe(&mut self, trace: &Trace, slice: &Slice) {
         self.regions.insert(slice.region);
+        let event = &mut self.event;
         event.metadata_id = region_id(slice.region);
         event.stats.clear();
         for (attribute, value) in &slice.attributes {

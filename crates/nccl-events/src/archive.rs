@@ -44,7 +44,7 @@ named! {
         ApiThread "api-thread",
         /// A thread of CUDA that calls host functions.
         CallbackThread "callback-thread",
-        /// A proxy thread between transfers.
+        /// Threads of the proxy, whose lives do not overlap.
         ProxyThread "proxy-thread",
         /// A rank of a communicator.
         Communicator "communicator",
@@ -52,14 +52,6 @@ named! {
         NotRecorded "not-recorded",
         /// A CUDA stream.
         Stream "stream",
-        /// A channel of a rank.
-        Channel "channel",
-        /// A network connection of a rank.
-        Connection "connection",
-        /// A slot of a network connection.
-        Slot "slot",
-        /// The work of the network plugin for a slot.
-        NetPlugin "net-plugin",
         /// The ranges of an NVTX domain that one thread starts and any thread ends.
         Ranges "ranges",
     }
@@ -132,11 +124,10 @@ pub mod region {
     pub const KERNEL_CHANNEL: &str = "kernel channel";
     pub const NET_SEND: &str = "netSend";
     pub const NET_RECV: &str = "netRecv";
-    pub const QUEUED: &str = "queued";
-    /// A step without a reported state, then the phases of sending and of receiving steps, in the order of time.
-    pub const STEP: &str = "ProxyStep";
-    pub const STEP_PHASES: [&str; 6] =
-        ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
+    pub const SEND_STEP: &str = "send step";
+    pub const RECEIVE_STEP: &str = "receive step";
+    /// A thread has transfers in flight.
+    pub const NETWORK: &str = "NCCL network";
     /// After the function's name: an operation by copy engines, and the enqueueing of operations.
     pub const BY_COPY_ENGINES: &str = " (CE)";
     pub const ENQUEUE: &str = " enqueue";
@@ -159,17 +150,15 @@ pub fn kind_shown(class: RegionClass, name: &str) -> Option<Kind> {
         RegionClass::Enqueue | RegionClass::Operation => Kind::Coll,
         RegionClass::Launch => Kind::KernelLaunch,
         RegionClass::Network if matches!(name, region::NET_SEND | region::NET_RECV) => Kind::ProxyOp,
-        RegionClass::Network if name == region::QUEUED => return None,
-        RegionClass::Network if name == region::STEP || region::STEP_PHASES.contains(&name) => Kind::ProxyStep,
+        RegionClass::Network if name == region::NETWORK => return None,
+        RegionClass::Network if matches!(name, region::SEND_STEP | region::RECEIVE_STEP) => Kind::ProxyStep,
         RegionClass::Network => Kind::NetPlugin,
         RegionClass::Channel if name == region::KERNEL_CHANNEL => Kind::KernelCh,
         RegionClass::Channel => Kind::KernelPhase,
         RegionClass::Proxy => Kind::ProxyCtrl,
-        RegionClass::Api
-        | RegionClass::Kernel
-        | RegionClass::Copy
-        | RegionClass::User
-        | RegionClass::Mark => return None,
+        RegionClass::Api | RegionClass::Kernel | RegionClass::Copy | RegionClass::User | RegionClass::Mark => {
+            return None;
+        }
     })
 }
 

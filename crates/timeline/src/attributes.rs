@@ -4,6 +4,8 @@
 
 use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
+use crate::locations::network::StepWaits;
+use crate::messages::TimedInstance;
 use journal::format::Symbol;
 use model::links::derived::DerivedCall;
 use model::links::gpu_work::GpuRecordKind;
@@ -18,7 +20,7 @@ use model::tables::ranges::RangeAt;
 use model::tables::{Coll, CollApi, Event, EventRow, Head, OperationRow, P2pApi, Row};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use nccl_events::event::{KernelCh, KernelLaunch, ProxyOp};
+use nccl_events::event::{KernelCh, KernelLaunch, ProxyOp, ProxyStep};
 use nccl_events::gpu::{Copy, Kernel, extent};
 use nccl_events::ids::index;
 use nccl_events::range::{RangeField, RangeFields};
@@ -26,7 +28,7 @@ use nccl_events::schema::attribute;
 use nccl_events::schema::attribute::{Attribute, Written};
 use nccl_events::schema::carriers::{Carrier, Value};
 use nccl_events::{NetData, state};
-use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef};
+use otf2::{AttributeRef, AttributeValue, CommRef, LocationRef, NextAttributes, RegionRef, StringRef};
 
 mod fields;
 
@@ -52,6 +54,8 @@ pub const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
         Value::F64(number) => AttributeValue::F64(number),
         Value::String(text) => AttributeValue::String(text),
         Value::Location(number) => AttributeValue::Location(LocationRef::new(number)),
+        Value::Region(number) => AttributeValue::Region(RegionRef::new(number)),
+        Value::Comm(number) => AttributeValue::Comm(CommRef::new(number)),
     }
 }
 
@@ -108,6 +112,7 @@ impl AttributeWriter<'_, '_> {
                 self.comm_call_within(at)
             }
             Source::DerivedCall(at) => self.derived_call(at),
+            Source::Transfers(_) => Ok(()),
             Source::Derived(leader) => self.derived(leader),
             Source::Work(at) => self.gpu_work(at),
             Source::Operation(at) => self.operation(instance, at),
@@ -117,7 +122,7 @@ impl AttributeWriter<'_, '_> {
     }
 
     fn event(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
-        if matches!(instance.kind, InstanceKind::GroupStart | InstanceKind::GroupEnd | InstanceKind::Queued) {
+        if matches!(instance.kind, InstanceKind::GroupStart | InstanceKind::GroupEnd) {
             return Ok(());
         }
         let tables = self.model.tables;
@@ -132,11 +137,16 @@ impl AttributeWriter<'_, '_> {
         }
         self.fields(event)?;
         match event {
-            // NCCL reports the size at these two states.
-            EventRow::ProxyStep(row)
-                if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) =>
-            {
+            EventRow::ProxyStep(row) => {
+                self.connection_of(tables[row].parent)?;
                 self.add_unless_empty(attribute::Bytes, tables[row].state_value())
+            }
+            EventRow::NetPlugin(row) => {
+                let step = tables.get::<ProxyStep>(tables[row].parent);
+                step.map_or(Ok(()), |step| {
+                    self.connection_of(step.parent)?;
+                    self.add(attribute::Step, step.fields.step)
+                })
             }
             EventRow::ProxyOp(row) => self.proxy(&tables[row]),
             EventRow::CollApi(row) => {
@@ -146,9 +156,7 @@ impl AttributeWriter<'_, '_> {
             EventRow::GroupApi(_) | EventRow::P2pApi(_) => self.within(head),
             EventRow::KernelLaunch(row) => self.launch(row),
             EventRow::KernelCh(row) => self.channel(row),
-            EventRow::ProxyStep(_) | EventRow::ProxyCtrl(_) | EventRow::KernelPhase(_) | EventRow::NetPlugin(_) => {
-                Ok(())
-            }
+            EventRow::ProxyCtrl(_) | EventRow::KernelPhase(_) => Ok(()),
             EventRow::Group(_) | EventRow::Coll(_) | EventRow::P2p(_) => Ok(()),
             EventRow::CeColl(_) | EventRow::CeSync(_) | EventRow::CeBatch(_) | EventRow::Unknown(_) => Ok(()),
         }
@@ -232,12 +240,34 @@ impl AttributeWriter<'_, '_> {
         self.string(attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
 
-    fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
-        let tables = self.model.tables;
+    /// The communicator rank of a transfer, or, where another process's, its name.
+    fn rank_of(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
+        let (model, tables) = (self.model, self.model.tables);
         if transfers::is_for_another(tables, op) {
             let origin = placeholder(tables.context_of(op));
-            self.string(attribute::Origin, self.definitions.text(&origin))?;
+            return self.string(attribute::Origin, self.definitions.text(&origin));
         }
+        match model.member_of(op).filter(|_| !model.owner_of_transfer(op).is_foreign()) {
+            Some(member) => {
+                self.add(attribute::Comm, member.comm)?;
+                self.add(attribute::Rank, member.rank)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The connection of a step's or a plugin's transfer.
+    fn connection_of(&mut self, transfer: u64) -> otf2::Result<()> {
+        let Some(op) = self.model.tables.get::<ProxyOp>(transfer) else {
+            return Ok(());
+        };
+        self.rank_of(op)?;
+        self.add(attribute::Channel, op.fields.channel.into())?;
+        self.add(attribute::Peer, op.fields.peer)
+    }
+
+    fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
+        self.rank_of(op)?;
         if let Some(progress) = op.state_time(state::PROXY_OP_IN_PROGRESS) {
             self.add(attribute::QueuedNs, progress.saturating_sub(op.start))?;
         }
@@ -263,6 +293,7 @@ impl AttributeWriter<'_, '_> {
                 self.add_unless_empty(attribute::Unfinished, unfinished)
             }
             Source::CommCall(_) => Ok(()),
+            Source::Transfers(transfers) => self.add(attribute::Transfers, transfers),
             Source::Range(at) => self.range_result(at),
             Source::DerivedCall(at) => self.derived_call_result(at),
             Source::Derived(leader) => self.derived_result(leader),
@@ -274,6 +305,33 @@ impl AttributeWriter<'_, '_> {
             }
             Source::Event(event) => self.event_result(instance, event),
         }
+    }
+
+    /// The attributes of a record: which region it stands for, and since when. Returns the record's own number.
+    pub fn record(&mut self, shown: &TimedInstance, region: RegionRef) -> otf2::Result<u64> {
+        self.add(attribute::ShownRegion, region.get())?;
+        self.add(attribute::Duration, shown.end.saturating_sub(shown.start))?;
+        let tables = self.model.tables;
+        let number = match shown.instance.source {
+            Source::Event(EventRow::KernelCh(row)) => tables[row].fields.channel.into(),
+            Source::Event(EventRow::ProxyOp(row)) => u64::try_from(tables[row].fields.peer).unwrap_or(0),
+            Source::Event(EventRow::ProxyStep(row)) => {
+                let waits = StepWaits::new(&tables[row], shown.end);
+                self.add_unless_empty(attribute::WaitGpu, waits.gpu_ns)?;
+                self.add_unless_empty(attribute::WaitPeer, waits.peer_ns)?;
+                self.add_unless_empty(attribute::WaitNetwork, waits.network_ns)?;
+                self.add_unless_empty(attribute::Flush, waits.flush_ns)?;
+                u64::try_from(tables[row].fields.step).unwrap_or(0)
+            }
+            Source::Event(EventRow::KernelPhase(row)) => {
+                if let Some(channel) = tables.get::<KernelCh>(tables[row].parent) {
+                    self.add(attribute::Channel, channel.fields.channel.into())?;
+                }
+                tables[row].fields.phase.into()
+            }
+            _ => 0,
+        };
+        Ok(number)
     }
 
     fn event_result(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
@@ -292,7 +350,7 @@ impl AttributeWriter<'_, '_> {
                 self.add_unless_empty(attribute::Closed, model.links.inferred_ends.controls.contains_key(&row))?;
             }
             // A step with a stop of its own needs no `Closed`.
-            (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
+            (_, EventRow::ProxyStep(row)) if model.tables[row].stop().is_none() => {
                 self.add_unless_empty(attribute::Closed, model.links.inferred_ends.steps.contains_key(&row))?;
             }
             _ => return Ok(()),

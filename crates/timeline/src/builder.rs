@@ -4,18 +4,17 @@
 use std::collections::BTreeMap;
 
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber, Regions, Source};
-use crate::messages::{Messages, NestedEvents, TimedInstance, TimelineEvent, sort};
+use crate::messages::{EventBody, Messages, NestedEvents, RecordedEvents, TimedInstance, TimelineEvent, sort};
 use journal::part::environment::Level;
 use model::communicators::Comms;
 use model::links::gpu_work::GpuStream;
 use model::process::Process;
-use model::tables::{Tables, Thread};
+use model::tables::{Row, Tables, Thread};
 use nccl_events::Kind;
+use nccl_events::event::ProxyStep;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::Counts;
 use rustc_hash::FxHashMap;
-
-pub(crate) use model::process::Owner;
 
 #[derive(Debug)]
 pub struct Location {
@@ -23,6 +22,8 @@ pub struct Location {
     /// 0 for the location itself, 1 for its sibling `#2`.
     pub sibling: u32,
     pub instances: Vec<TimedInstance>,
+    /// What is shown as one record at its end, and puts: they may overlap anything.
+    pub records: Vec<TimelineEvent>,
     pub messages: Messages,
 }
 
@@ -40,6 +41,7 @@ pub struct TimelineBuilder {
     /// Index of the first thread with the same key, by index of the thread.
     first_threads: Vec<u32>,
     regions: Regions,
+    pub(crate) proxy_threads: Vec<Vec<u32>>,
     pub counts: Counts,
 }
 
@@ -49,6 +51,15 @@ struct ThreadRow {
     /// The first slot that something was shown on.
     thread: Option<u32>,
     instances: Vec<TimedInstance>,
+    records: Vec<TimelineEvent>,
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordPlace {
+    Location(LocationKey),
+    /// The calls of a thread.
+    Thread(u32),
 }
 
 /// The locations of a process, in the order of their numbers.
@@ -58,6 +69,8 @@ pub struct Timeline {
     /// Index in [`Tables::threads`] of each thread that [`LocationKey::Thread`] counts.
     pub threads: Vec<u32>,
     pub regions: Regions,
+    /// Indices in [`Tables::threads`] of the threads that [`LocationKey::Proxy`] counts.
+    pub proxy_threads: Vec<Vec<u32>>,
 }
 
 impl TimelineBuilder {
@@ -74,10 +87,77 @@ impl TimelineBuilder {
 
     pub fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
         self.regions.use_one(instance.instance.region);
-        let row = self.threads.get_mut(index(self.first_threads.get(index(thread)).copied().unwrap_or(thread)));
-        if let Some(row) = row {
-            let _thread = row.thread.get_or_insert(thread);
+        if let Some(row) = self.thread_row(thread) {
             row.instances.push(instance);
+        }
+    }
+
+    fn thread_row(&mut self, thread: u32) -> Option<&mut ThreadRow> {
+        let first = self.first_threads.get(index(thread)).copied().unwrap_or(thread);
+        let row = self.threads.get_mut(index(first))?;
+        let _thread = row.thread.get_or_insert(thread);
+        Some(row)
+    }
+
+    /// Shows an event as a record at its end; nothing if the level does not have the kind.
+    pub fn record(&mut self, kind: Kind, place: RecordPlace, record: TimedInstance) {
+        if self.level.shows(kind) {
+            self.regions.use_as_record(record.instance.region);
+            self.add_record(place, record.end, EventBody::Record(record));
+        }
+    }
+
+    /// Shows that a step puts data into its peer's memory, and, if known, when it was all sent. `matching` is unique.
+    pub fn put(&mut self, place: RecordPlace, (row, matching): (Row<ProxyStep>, u32), (at, sent): (u64, Option<u64>)) {
+        if self.level.shows(Kind::ProxyStep) {
+            self.add_record(place, at, EventBody::Put(row, matching));
+            if let Some(sent) = sent {
+                self.add_record(place, sent, EventBody::PutComplete(row, matching));
+            }
+        }
+    }
+
+    fn add_record(&mut self, place: RecordPlace, time: u64, body: EventBody) {
+        let records = match place {
+            RecordPlace::Location(key) => {
+                let number = self.number(key, 0);
+                self.locations.get_mut(number).map(|location| &mut location.records)
+            }
+            RecordPlace::Thread(thread) => self.thread_row(thread).map(|row| &mut row.records),
+        };
+        if let Some(records) = records {
+            records.push(TimelineEvent { time, body });
+        }
+    }
+
+    /// Shows consecutive states of a thread; each ends where the next begins.
+    pub fn add_parts(
+        &mut self,
+        kind: Kind,
+        key: LocationKey,
+        (source, order): (Source, u32),
+        parts: &[(InstanceKind, u64)],
+        (start, end): (u64, u64),
+    ) {
+        for (at, &(part, begin)) in parts.iter().enumerate() {
+            let next = parts.get(at + 1);
+            let until = next.map_or(end, |&(_, begin)| begin);
+            let instance = RegionInstance {
+                source,
+                order,
+                region: self.regions.region_of_kind(part),
+                kind: part,
+                is_last: next.is_none(),
+            };
+            let (start, end) = (begin.clamp(start, end), until.clamp(start, end));
+            self.on_location_of_level(kind, key, TimedInstance { start, end, instance });
+        }
+    }
+
+    /// Shows an instance unless the level does not have the kind of event.
+    pub fn on_location_of_level(&mut self, kind: Kind, key: LocationKey, instance: TimedInstance) {
+        if self.level.shows(kind) {
+            self.on_location(key, 0, instance);
         }
     }
 
@@ -93,7 +173,7 @@ impl TimelineBuilder {
         let next = self.locations.len();
         let number = *self.numbers.entry((key, sibling)).or_insert(next);
         if number == next {
-            self.locations.push(Location::new(key, sibling, Vec::new()));
+            self.locations.push(Location::new(key, sibling));
         }
         number
     }
@@ -138,15 +218,18 @@ impl TimelineBuilder {
             }
         }
         let mut timeline = Timeline::default();
-        let first = |instances: &[TimedInstance]| instances.iter().map(|instance| instance.start).min();
-        let shown = self.threads.into_iter().filter_map(|row| Some((row.thread?, row.instances)));
-        let mut threads: Vec<(u32, Vec<TimedInstance>)> = shown.collect();
+        let first = |row: &ThreadRow| {
+            let records = row.records.iter().map(|record| record.time);
+            row.instances.iter().map(|one| one.start).chain(records).min()
+        };
+        let shown = self.threads.into_iter().filter_map(|row| Some((row.thread?, row)));
+        let mut threads: Vec<(u32, ThreadRow)> = shown.collect();
         let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
-        nccl_events::sort::sort_by_key(&mut threads, |(thread, instances)| (first(instances), key(*thread)));
-        for (thread, instances) in threads {
+        nccl_events::sort::sort_by_key(&mut threads, |(thread, row)| (first(row), key(*thread)));
+        for (thread, ThreadRow { instances, records, .. }) in threads {
             let key = LocationKey::Thread(index_u32(timeline.threads.len()));
             timeline.threads.push(thread);
-            timeline.locations.push(Location::new(key, 0, instances));
+            timeline.locations.push(Location { instances, records, ..Location::new(key, 0) });
         }
         nccl_events::sort::sort_by_key(&mut self.locations, |location| {
             (location.key.position(&model.comms), location.sibling)
@@ -156,27 +239,35 @@ impl TimelineBuilder {
         }
         timeline.locations.append(&mut self.locations);
         timeline.regions = self.regions;
+        timeline.proxy_threads = self.proxy_threads;
         (timeline, self.counts)
     }
 }
 
 impl Location {
-    fn new(key: LocationKey, sibling: u32, instances: Vec<TimedInstance>) -> Self {
-        Self { key, sibling, instances, messages: Messages::default() }
+    fn new(key: LocationKey, sibling: u32) -> Self {
+        Self { key, sibling, instances: Vec::new(), records: Vec::new(), messages: Messages::default() }
     }
 
     pub const fn is_empty(&self) -> bool {
         self.instances.is_empty() && self.has_only_instances()
     }
 
+    /// Whether steps on it put data into the memory of peers.
+    pub fn has_puts(&self) -> bool {
+        self.records.iter().any(|record| matches!(record.body, EventBody::Put(..)))
+    }
+
     /// Whether the location has nothing but intervals, as most have.
     pub const fn has_only_instances(&self) -> bool {
-        self.messages.is_empty()
+        self.messages.is_empty() && self.records.is_empty()
     }
 
     /// Sorts the contents into the order that [`Self::events`] requires.
     pub fn sort(&mut self) {
         sort(&mut self.instances);
+        // A stable sort: records of one time stay in the order of their events.
+        self.records.sort_by_key(|record| record.time);
         self.messages.sort();
     }
 
@@ -187,7 +278,7 @@ impl Location {
         instances: impl Iterator<Item = &'a TimedInstance>,
         cut: &'a mut u64,
     ) -> impl Iterator<Item = TimelineEvent> {
-        self.messages.merge(NestedEvents::new(instances, cut))
+        RecordedEvents::new(self.messages.merge(NestedEvents::new(instances, cut)), &self.records)
     }
 }
 
@@ -202,64 +293,30 @@ impl Location {
 pub enum LocationKey {
     /// A thread that called NCCL, by index in the list of such threads (first event first).
     Thread(u32),
-    /// A proxy thread between transfers, by index in [`model::tables::Tables::threads`].
+    /// Threads of the proxy whose lives do not overlap, by index in [`Timeline::proxy_threads`].
     Proxy(u32),
     /// A rank of a communicator, by index of the context.
     Communicator(u32),
     Stream(GpuStream),
-    Channel(Owner, u8),
-    /// A network connection of a rank: channel, whether it sends, peer.
-    Net(Owner, u8, bool, i32),
-    /// A slot of a connection, which has one step in progress at a time.
-    Step(Owner, u8, bool, i32, u8),
-    /// The network plugin's work for a slot.
-    Plugin(Owner, u8, bool, i32, u8),
     /// The started ranges of a domain, by index in [`model::program_ranges::RangeLinks::domains`].
     Ranges(u32),
 }
 
-/// The order of locations within a process: threads, started ranges, communicators, CUDA streams, channels, network;
-/// within each by communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which
-/// differs from run to run, so they only break ties.
-pub type Position = (u8, LocationOwnerKey, u8, bool, i32, u8);
-
-/// Communicator and rank, foreign ones last; then context, thread (proxy threads after calling threads) or domain.
-pub type LocationOwnerKey = (u32, u32, u64);
+/// The order of locations within a process: calling threads, proxy threads, started ranges; communicators by number
+/// and rank; CUDA streams. Contexts come in order of arrival, which differs from run to run, so they only break ties.
+pub type Position = (u8, u32, u32, u64);
 
 impl LocationKey {
-    /// The kind of event that the location exists for: a level without the kind has no such location.
-    pub const fn kind(self) -> Kind {
-        match self {
-            // These are not specific to a kind of event; each has an option of its own.
-            Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) | Self::Ranges(_) => Kind::Coll,
-            Self::Proxy(_) => Kind::ProxyCtrl,
-            Self::Channel(..) => Kind::KernelCh,
-            Self::Net(..) => Kind::ProxyOp,
-            Self::Step(..) => Kind::ProxyStep,
-            Self::Plugin(..) => Kind::NetPlugin,
-        }
-    }
-
     pub fn position(self, comms: &Comms) -> Position {
-        let owner_key = |owner| match owner {
-            Owner::Context(context) => match comms.member(context) {
-                Some(member) => (member.comm, member.rank, u64::from(context)),
-                None => (u32::MAX, 0, u64::from(context)),
-            },
-            Owner::Foreign(id) => (u32::MAX, u32::MAX, id),
-        };
         match self {
-            Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
-            Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
-            Self::Ranges(domain) => (0, (2, 0, u64::from(domain)), 0, false, 0, 0),
-            Self::Communicator(context) => (1, owner_key(Owner::Context(context)), 0, false, 0, 0),
-            Self::Stream(GpuStream { ordinal, context, stream }) => {
-                (2, (ordinal, context, stream.into()), 0, false, 0, 0)
-            }
-            Self::Channel(owner, channel) => (3, owner_key(owner), channel, false, 0, 0),
-            Self::Net(owner, channel, send, peer) => (4, owner_key(owner), channel, send, peer, 0),
-            Self::Step(owner, channel, send, peer, slot) => (4, owner_key(owner), channel, send, peer, 2 * slot + 1),
-            Self::Plugin(owner, channel, send, peer, slot) => (4, owner_key(owner), channel, send, peer, 2 * slot + 2),
+            Self::Thread(number) => (0, 0, 0, number.into()),
+            Self::Proxy(number) => (0, 1, 0, number.into()),
+            Self::Ranges(domain) => (0, 2, 0, domain.into()),
+            Self::Communicator(context) => match comms.member(context) {
+                Some(member) => (1, member.comm, member.rank, context.into()),
+                None => (1, u32::MAX, 0, context.into()),
+            },
+            Self::Stream(GpuStream { ordinal, context, stream }) => (2, ordinal, context, stream.into()),
         }
     }
 }
@@ -287,54 +344,18 @@ impl Siblings {
     }
 }
 
-/// Items by location. Events mostly arrive in time order, so each location is nearly sorted.
-#[derive(Debug)]
-pub struct ByLocation<T> {
-    numbers: FxHashMap<LocationKey, u32>,
-    locations: Vec<(LocationKey, Vec<T>)>,
-}
-
-impl<T: Ord> ByLocation<T> {
-    pub(crate) fn new() -> Self {
-        Self { numbers: FxHashMap::default(), locations: Vec::new() }
-    }
-
-    pub fn add(&mut self, key: LocationKey, one: T) {
-        let next = index_u32(self.locations.len());
-        let number = *self.numbers.entry(key).or_insert(next);
-        if number == next {
-            self.locations.push((key, Vec::new()));
-        }
-        if let Some((_, all)) = self.locations.get_mut(index(number)) {
-            all.push(one);
-        }
-    }
-
-    /// The locations in order, each with its items in order.
-    pub fn in_order(self) -> Vec<(LocationKey, Vec<T>)> {
-        let mut locations = self.locations;
-        nccl_events::sort::sort_by_key(&mut locations, |(key, _)| *key);
-        for (_, all) in &mut locations {
-            // A stable sort is faster on sorted runs.
-            all.sort();
-        }
-        locations
-    }
-}
-
 /// A location and its siblings, to add many instances to.
 #[derive(Debug)]
 pub struct LocationBuilder<'c> {
     builder: &'c mut TimelineBuilder,
     key: LocationKey,
-    is_shown: bool,
     /// Index in [`TimelineBuilder::locations`], by sibling.
     siblings: Vec<Option<usize>>,
 }
 
 impl TimelineBuilder {
     pub fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
-        LocationBuilder { is_shown: self.level.shows(key.kind()), builder: self, key, siblings: Vec::new() }
+        LocationBuilder { builder: self, key, siblings: Vec::new() }
     }
 }
 
@@ -367,51 +388,15 @@ impl LocationBuilder<'_> {
 
     /// Reserves room for `count` more on the location itself, which gets most of the instances.
     pub fn reserve(&mut self, count: usize) {
-        if self.is_shown
-            && let Some(instances) = self.instances(0)
-        {
+        if let Some(instances) = self.instances(0) {
             instances.reserve(count);
         }
     }
 
     #[inline]
     pub fn add(&mut self, sibling: usize, instance: TimedInstance) {
-        if !self.is_shown {
-            return;
-        }
-        if sibling > 0 && !instance.instance.kind.is_part() {
-            self.builder.counts.overflowed += 1;
-        }
+        self.builder.counts.overflowed += u64::from(sibling > 0);
         self.push(sibling, instance);
-    }
-
-    /// Adds consecutive parts of one event; each ends where the next begins.
-    pub fn add_parts(
-        &mut self,
-        sibling: usize,
-        (source, order): (Source, u32),
-        parts: &[(InstanceKind, u64)],
-        end: u64,
-    ) {
-        if !self.is_shown {
-            return;
-        }
-        if sibling > 0 {
-            self.builder.counts.overflowed += 1;
-        }
-        for (at, &(kind, begin)) in parts.iter().enumerate() {
-            let next = parts.get(at + 1);
-            let until = next.map_or(end, |&(_, begin)| begin);
-            let instance = RegionInstance {
-                source,
-                order,
-                region: self.builder.regions.region_of_kind(kind),
-                kind,
-                is_last: next.is_none(),
-            };
-            let (start, end) = (begin.min(end), until.min(end));
-            self.push(sibling, TimedInstance { start, end, instance });
-        }
     }
 
     #[inline]

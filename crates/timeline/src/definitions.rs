@@ -21,7 +21,7 @@ use nccl_events::event::declare::{Style, Value};
 use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::sort::Gather;
-use otf2::{CollectiveOp, Paradigm, RegionRef, RegionRole, StringRef};
+use otf2::{CollectiveOp, Paradigm, ParameterRef, RegionRef, RegionRole, StringRef};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Definitions {
     by_path: Vec<StringRef>,
     /// Indexed by region number in the timeline.
     by_region: Vec<RegionRef>,
+    /// The regions of which something is shown as a record, ascending: each has a parameter of its name.
+    pub parameters: Vec<RegionRef>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,8 +138,9 @@ impl RegionText {
         // Readers add up the time in collectives and messages by role: only operations have these, or all counts twice.
         let role = match (self.class, self.name.as_str()) {
             (RegionClass::Operation, _) => role(&self.func),
-            (RegionClass::Api, archive::region::GROUP) | (RegionClass::Network, archive::region::QUEUED) => RegionRole::Artificial,
-            (RegionClass::Enqueue | RegionClass::Mark, _) => RegionRole::Artificial,
+            (RegionClass::Api, archive::region::GROUP) | (RegionClass::Enqueue | RegionClass::Mark, _) => {
+                RegionRole::Artificial
+            }
             (RegionClass::Launch, _) => RegionRole::Wrapper,
             (RegionClass::User, _) => RegionRole::Code,
             (RegionClass::Network | RegionClass::Copy, _) => RegionRole::DataTransfer,
@@ -232,6 +235,8 @@ impl Definitions {
                 put(&mut self.by_region, number.index(), reference, RegionRef::UNDEFINED);
             }
         }
+        let recorded: BTreeSet<RegionRef> = regions.recorded().map(|number| self.region(number)).gather();
+        self.parameters = recorded.into_iter().collect();
     }
 
     /// The number of a text; undefined if the text is not in the table.
@@ -248,6 +253,11 @@ impl Definitions {
     /// The number of a path of user ranges.
     pub fn path(&self, path: u32) -> StringRef {
         self.by_path.get(index(path)).copied().unwrap_or(StringRef::UNDEFINED)
+    }
+
+    /// The parameter of a region.
+    pub fn parameter(&self, region: RegionRef) -> ParameterRef {
+        self.parameters.binary_search(&region).map_or(ParameterRef::UNDEFINED, |at| ParameterRef::new(index_u32(at)))
     }
 
     #[inline]

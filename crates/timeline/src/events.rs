@@ -4,14 +4,13 @@ use crate::attributes::{AttributeWriter, Timings};
 use crate::builder::Location;
 use crate::definitions;
 use crate::definitions::Definitions;
-use crate::instance::{InstanceKind, RegionInstance, Source};
-use crate::locations::network::RmaPut;
 use crate::locations::{network, switches};
-use crate::messages::{EventBody, InterleavedEvents, Message, NestedEvents, Role, TimelineEvent};
+use crate::messages::{EventBody, InterleavedEvents, Message, NestedEvents, Role, TimedInstance, TimelineEvent};
 use model::process::{CommunicatorMember, Process};
-use model::tables::{EventRow, OperationRow};
+use model::tables::{OperationRow, Row};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
+use nccl_events::event::ProxyStep;
 use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, RmaAccess, RmaWinRef};
 
 /// How many events are written between two checks of the deadline.
@@ -69,21 +68,31 @@ impl<'a> Emitter<'a> {
             EventBody::Enter(instance) => {
                 let region = self.definitions.region(instance.region);
                 self.details(writer).enter(instance)?;
-                writer.enter(event.time, region, Attributes::NONE)?;
-                self.put(writer, event.time, instance)
+                writer.enter(event.time, region, Attributes::NONE)
             }
             EventBody::Leave(instance) => {
-                self.put_completes(writer, event.time, instance)?;
                 let region = self.definitions.region(instance.region);
                 self.details(writer).leave(instance)?;
                 writer.leave(event.time, region, Attributes::NONE)
             }
             EventBody::Message(message) => self.message(writer, event.time, message),
+            EventBody::Record(shown) => self.record(writer, &shown),
+            EventBody::Put(row, matching) => self.put(writer, event.time, (row, matching)),
+            EventBody::PutComplete(row, matching) => self.put_completes(writer, event.time, (row, matching)),
             EventBody::Measurement(is_on) => {
                 let mode = if is_on { MeasurementMode::On } else { MeasurementMode::Off };
                 writer.measurement_on_off(event.time, mode, Attributes::NONE)
             }
         }
+    }
+
+    fn record(&mut self, writer: &mut EventWriter<'_>, shown: &TimedInstance) -> otf2::Result<()> {
+        let region = self.definitions.region(shown.instance.region);
+        let mut details = self.details(writer);
+        details.enter(shown.instance)?;
+        details.leave(shown.instance)?;
+        let number = details.record(shown, region)?;
+        writer.parameter_u64(shown.end, self.definitions.parameter(region), number, Attributes::NONE)
     }
 
     fn details<'e>(&'e self, writer: &'e mut EventWriter<'_>) -> AttributeWriter<'a, 'e> {
@@ -115,39 +124,29 @@ impl WrittenEvents {
 }
 
 impl Emitter<'_> {
-    /// What the step of an instance puts into its peer's memory.
-    fn put_of(&self, instance: RegionInstance) -> Option<RmaPut> {
-        match instance.source {
-            Source::Event(EventRow::ProxyStep(row)) => network::rma_put(self.model, row),
-            _ => None,
-        }
-    }
-
-    /// A step that begins to send puts data into its peer's memory.
-    fn put(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
-        let is_put = instance.kind == InstanceKind::SendWait;
-        let Some(put) = is_put.then(|| self.put_of(instance)).flatten() else {
+    fn put(&self, writer: &mut EventWriter<'_>, time: u64, (row, matching): (Row<ProxyStep>, u32)) -> otf2::Result<()> {
+        let Some(put) = network::rma_put(self.model, row) else {
             return Ok(());
         };
         let access = RmaAccess {
             win: RmaWinRef::new(put.comm),
             remote: put.peer,
             bytes: put.bytes,
-            matching: u64::from(instance.order),
+            matching: u64::from(matching),
         };
         writer.rma_put(time, &access, Attributes::NONE)
     }
 
-    /// The data is all sent in the last phase of the step.
-    fn put_completes(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
-        if !instance.kind.is_step() || !instance.is_last {
-            return Ok(());
-        }
-        let Some(put) = self.put_of(instance).filter(|put| put.completes) else {
+    fn put_completes(
+        &self,
+        writer: &mut EventWriter<'_>,
+        time: u64,
+        (row, matching): (Row<ProxyStep>, u32),
+    ) -> otf2::Result<()> {
+        let Some(put) = network::rma_put(self.model, row) else {
             return Ok(());
         };
-        let (win, matching) = (RmaWinRef::new(put.comm), u64::from(instance.order));
-        writer.rma_op_complete_non_blocking(time, win, matching, Attributes::NONE)
+        writer.rma_op_complete_non_blocking(time, RmaWinRef::new(put.comm), u64::from(matching), Attributes::NONE)
     }
 
     fn message(&self, writer: &mut EventWriter<'_>, time: u64, message: Message) -> otf2::Result<()> {

@@ -2,7 +2,6 @@
 
 use journal::format::Symbol;
 use model::tables::{EventRow, InTable, Row};
-use nccl_events::archive;
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Pattern;
 use rustc_hash::FxHashMap;
@@ -39,6 +38,8 @@ pub enum Source {
     Work(u32),
     /// A range or a mark: an index in [`model::tables::ranges::Ranges::all`].
     Range(u32),
+    /// How many transfers a thread did.
+    Transfers(u32),
 }
 
 impl RegionInstance {
@@ -79,6 +80,8 @@ pub struct Regions {
     numbers: FxHashMap<RegionKey, RegionNumber>,
     /// Whether something is shown in the region, by region number.
     is_used: Vec<bool>,
+    /// Whether something is shown as a record.
+    is_recorded: Vec<bool>,
     last: Option<(RegionKey, RegionNumber)>,
     /// By kind, for kinds that alone determine their region.
     of_kinds: [Option<RegionNumber>; 32],
@@ -105,6 +108,7 @@ impl Regions {
         if number == next && self.keys.len() == next.index() {
             self.keys.push(key);
             self.is_used.push(false);
+            self.is_recorded.push(false);
         }
         self.last = Some((key, number));
         number
@@ -128,6 +132,18 @@ impl Regions {
         if let Some(is_used) = self.is_used.get_mut(number.index()) {
             *is_used = true;
         }
+    }
+
+    pub fn use_as_record(&mut self, number: RegionNumber) {
+        self.use_one(number);
+        if let Some(is_recorded) = self.is_recorded.get_mut(number.index()) {
+            *is_recorded = true;
+        }
+    }
+
+    /// The regions of which something is shown as a record.
+    pub fn recorded(&self) -> impl Iterator<Item = RegionNumber> {
+        (0..).map(RegionNumber).zip(&self.is_recorded).filter_map(|(number, is_so)| is_so.then_some(number))
     }
 
     pub fn used(&self) -> impl Iterator<Item = (RegionNumber, RegionKey)> {
@@ -158,22 +174,10 @@ pub enum InstanceKind {
     Enqueue,
     Operation,
     Net,
-    /// The beginning of a proxy operation, before it makes progress.
-    Queued,
+    /// A thread has transfers in flight.
+    Busy,
     Channel,
-    /// A proxy step without a reported state. The kinds of a step's phases are declared in the order the phases occur.
     Step,
-    /// Sending step: the GPU has not filled the buffer yet.
-    SendGpuWait,
-    /// Sending step: the data is ready; the peer has not given credit yet.
-    SendPeerWait,
-    SendWait,
-    /// Receiving step: the network has not delivered yet.
-    RecvWait,
-    /// Receiving step: the data is being flushed to GPU memory.
-    RecvFlushWait,
-    /// Receiving step: the GPU has not consumed the buffer yet.
-    RecvGpuWait,
     /// A proxy thread ran out of work.
     ProxyIdle,
     ProxyActive,
@@ -188,23 +192,6 @@ pub enum InstanceKind {
 }
 
 impl InstanceKind {
-    /// Whether the instance shows a proxy step or one of its phases.
-    pub const fn is_step(self) -> bool {
-        use InstanceKind::{RecvFlushWait, RecvGpuWait, RecvWait, SendGpuWait, SendPeerWait, SendWait, Step};
-        matches!(self, Step | SendGpuWait | SendPeerWait | SendWait | RecvWait | RecvFlushWait | RecvGpuWait)
-    }
-
-    const fn is_control(self) -> bool {
-        use InstanceKind::{ProxyActive, ProxyAppend, ProxyIdle, ProxySleep, ProxyWakeup};
-        matches!(self, ProxyIdle | ProxyActive | ProxySleep | ProxyWakeup | ProxyAppend)
-    }
-
-    /// Whether the instance shows a part of an event, not the whole event.
-    pub const fn is_part(self) -> bool {
-        let is_other = matches!(self, Self::Queued | Self::GroupStart | Self::GroupEnd | Self::Phase);
-        is_other || self.is_step() || self.is_control()
-    }
-
     /// The region, if the kind alone determines it.
     pub const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
@@ -212,15 +199,6 @@ impl InstanceKind {
             Self::CommFinalize => (RegionClass::Api, "ncclCommDestroy"),
             Self::GroupStart => (RegionClass::Api, "ncclGroupStart"),
             Self::GroupEnd => (RegionClass::Api, "ncclGroupEnd"),
-            Self::Queued => (RegionClass::Network, archive::region::QUEUED),
-            Self::Channel => (RegionClass::Channel, archive::region::KERNEL_CHANNEL),
-            Self::Step => (RegionClass::Network, archive::region::STEP),
-            Self::SendGpuWait => (RegionClass::Network, archive::region::STEP_PHASES[0]),
-            Self::SendPeerWait => (RegionClass::Network, archive::region::STEP_PHASES[1]),
-            Self::SendWait => (RegionClass::Network, archive::region::STEP_PHASES[2]),
-            Self::RecvWait => (RegionClass::Network, archive::region::STEP_PHASES[3]),
-            Self::RecvFlushWait => (RegionClass::Network, archive::region::STEP_PHASES[4]),
-            Self::RecvGpuWait => (RegionClass::Network, archive::region::STEP_PHASES[5]),
             Self::ProxyIdle => (RegionClass::Proxy, "ProxyIdle"),
             Self::ProxyActive => (RegionClass::Proxy, "ProxyActive"),
             Self::ProxySleep => (RegionClass::Proxy, "ProxySleep"),

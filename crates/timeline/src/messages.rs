@@ -8,6 +8,8 @@
 use std::iter::Peekable;
 
 use crate::instance::{InstanceKind, RegionInstance};
+use model::tables::Row;
+use nccl_events::event::ProxyStep;
 
 /// A record with its time and its operation's position in the communicator's order.
 #[derive(Clone, Copy, Debug)]
@@ -196,6 +198,12 @@ pub enum EventBody {
     Enter(RegionInstance),
     Leave(RegionInstance),
     Message(Message),
+    /// What is shown ends here.
+    Record(TimedInstance),
+    /// A step puts data into its peer's memory; its number is also that of the put's end.
+    Put(Row<ProxyStep>, u32),
+    /// The data of the put with this number is all sent.
+    PutComplete(Row<ProxyStep>, u32),
     /// Recording was switched on (`true`) or off, see [`crate::locations::switches`].
     Measurement(bool),
 }
@@ -240,6 +248,39 @@ impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for NestedEvents<'a, I>
         }
         self.around.push(instance);
         Some(TimelineEvent { time: instance.start, body: EventBody::Enter(instance.instance) })
+    }
+}
+
+/// Merges records into the events of a location: each inside of the region that ends at its time.
+#[derive(Debug)]
+pub struct RecordedEvents<'a, I: Iterator<Item = TimelineEvent>> {
+    row: Peekable<I>,
+    records: std::slice::Iter<'a, TimelineEvent>,
+}
+
+impl<'a, I: Iterator<Item = TimelineEvent>> RecordedEvents<'a, I> {
+    /// Both must be sorted.
+    pub fn new(row: I, records: &'a [TimelineEvent]) -> Self {
+        Self { row: row.peekable(), records: records.iter() }
+    }
+}
+
+impl<I: Iterator<Item = TimelineEvent>> Iterator for RecordedEvents<'_, I> {
+    type Item = TimelineEvent;
+
+    #[inline]
+    fn next(&mut self) -> Option<TimelineEvent> {
+        let Some(record) = self.records.as_slice().first() else {
+            return self.row.next();
+        };
+        let is_due = self.row.peek().is_none_or(|next| {
+            let is_leave = matches!(next.body, EventBody::Leave(_));
+            record.time < next.time || record.time == next.time && is_leave
+        });
+        if !is_due {
+            return self.row.next();
+        }
+        self.records.next().copied()
     }
 }
 
@@ -391,9 +432,21 @@ mod tests {
                 EventBody::Enter(instance) => format!("+{}", instance.order),
                 EventBody::Leave(instance) => format!("-{}", instance.order),
                 EventBody::Message(message) => format!("{:?}{}", message.role, message.operation),
+                EventBody::Record(record) => format!("={}", record.instance.order),
+                EventBody::Put(_, number) | EventBody::PutComplete(_, number) => format!("put{number}"),
                 EventBody::Measurement(_) => "?".to_owned(),
             };
             events.iter().map(|h| format!("{}@{}", name(h.body), h.time)).collect()
+        }
+
+        #[test]
+        fn a_record_is_inside_of_what_ends_with_it() {
+            let (row, _) = nested(&mut [instance(1, 5, 0), instance(5, 5, 1), instance(5, 9, 2)]);
+            let records = [instance(0, 0, 3), instance(2, 5, 4), instance(3, 9, 5), instance(9, 10, 6)]
+                .map(|shown| TimelineEvent { time: shown.end, body: EventBody::Record(shown) });
+            let all: Vec<TimelineEvent> = RecordedEvents::new(row.into_iter(), &records).collect();
+            let expected = ["=3@0", "+0@1", "=4@5", "-0@5", "+1@5", "-1@5", "+2@5", "=5@9", "-2@9", "=6@10"];
+            assert_eq!(shown(&all), expected);
         }
 
         #[test]

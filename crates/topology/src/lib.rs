@@ -538,5 +538,40 @@ pub(crate) fn is_set(node: Node<'_, '_>, name: &str) -> bool {
     number(node, name).is_some_and(|value| value != 0)
 }
 
+/// The network interface of a channel in one direction: a line of the property `NCCL::CHANNEL_NICS`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
+pub struct ChannelNic {
+    pub channel: u32,
+    pub is_send: bool,
+    /// NCCL's name for the path between GPU and interface, such as `PIX`; empty if unknown.
+    pub path: String,
+    pub nic: String,
+}
+
+impl fmt::Display for ChannelNic {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.is_send { "send" } else { "receive" };
+        let path = if self.path.is_empty() { "-" } else { &self.path };
+        write!(to, "{} {direction} {path} {}", self.channel, self.nic)
+    }
+}
+
+impl ChannelNic {
+    /// `None` for any other text.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.splitn(4, ' ');
+        let mut word = || words.next();
+        let channel = word()?.parse().ok()?;
+        let is_send = match word()? {
+            "send" => true,
+            "receive" => false,
+            _ => return None,
+        };
+        let path = Some(word()?).filter(|path| *path != "-").unwrap_or_default().to_owned();
+        Some(Self { channel, is_send, path, nic: word()?.to_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests;

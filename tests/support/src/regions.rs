@@ -41,6 +41,8 @@ fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]
             AttributeValue::U64(number) => number.to_string(),
             AttributeValue::I32(number) => number.to_string(),
             AttributeValue::I64(number) => number.to_string(),
+            AttributeValue::Region(region) => text(definitions.regions[&region].name),
+            AttributeValue::Comm(comm) => text(definitions.comms[&comm].name),
             other => format!("{other:?}"),
         };
         (text(definitions.attributes[attribute].name), value)
@@ -53,6 +55,7 @@ impl Archive {
         otf2::Archive::open(self.anchor()).unwrap_or_else(|error| panic!("{}: {error}", self.anchor().display()))
     }
 
+    /// The instances of regions, and what records show that stand for one.
     pub fn regions(&self) -> Vec<Region> {
         let archive = self.reader();
         let definitions = archive.definitions().expect("definitions");
@@ -62,21 +65,28 @@ impl Archive {
         let mut regions = Vec::new();
         let take = |location, event: &otf2::Event| {
             let said = attributes(&definitions, &event.attributes);
+            let mut add = |name, start_ns, attributes| {
+                let location = &definitions.locations[&location];
+                regions.push(Region {
+                    name,
+                    location: text(location.name),
+                    location_type: location.location_type,
+                    group: location.group,
+                    start_ns,
+                    end_ns: event.time,
+                    attributes,
+                });
+            };
             match event.kind {
                 EventKind::Enter(_) => open.entry(location).or_default().push((event.time, said)),
                 EventKind::Leave(region) => {
                     let (start_ns, mut attributes) = open.entry(location).or_default().pop().expect("entered");
                     attributes.extend(said);
-                    let location = &definitions.locations[&location];
-                    regions.push(Region {
-                        name: text(definitions.regions[&region].name),
-                        location: text(location.name),
-                        location_type: location.location_type,
-                        group: location.group,
-                        start_ns,
-                        end_ns: event.time,
-                        attributes,
-                    });
+                    add(text(definitions.regions[&region].name), start_ns, attributes);
+                }
+                EventKind::ParameterUnsignedInt { .. } => {
+                    let duration_ns: u64 = said["nccl.duration_ns"].parse().expect("a number");
+                    add(said["nccl.region"].clone(), event.time - duration_ns, said);
                 }
                 _ => {}
             }

@@ -8,18 +8,16 @@ use crate::results::{
     Communicator, Graph as GraphOf, GraphChannel, Nic, OperationClass, Topology, TopologyGpu, TopologyHost,
 };
 use crate::{Filter, Trace, median, stated};
-use nccl_events::archive::LocationKind;
 use nccl_events::collective::{Collective, Function};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::definition::{
-    ConnectionChannel, ConnectionIsSend, ConnectionPeer, DefinitionProperty, GpuCapability, GpuNvlinks, GpuPci,
-    GraphCollNetChain, GraphCollNetDirect, GraphNvls, GraphRing, GraphTree, Nic as NicProperty, NicDevice, NicGdr,
-    NicPath, NicSpeed, PciAddress, PciPath,
+    ChannelNics, DefinitionProperty, GpuCapability, GpuNvlinks, GpuPci, GraphCollNetChain, GraphCollNetDirect,
+    GraphNvls, GraphRing, GraphTree, NicDevice, NicGdr, NicSpeed, PciAddress, PciPath,
 };
 use nccl_events::sort::Gather;
 use otf2::records::SystemTreeNode;
 use otf2::{SystemTreeDomain, SystemTreeNodeRef};
-use topology::{Algorithm, Graph, GraphKind, Protocol};
+use topology::{Algorithm, ChannelNic, Graph, GraphKind, Protocol};
 
 const GB: f64 = 1e9;
 /// NCCL's `NCCL_TOPO_PATTERN_TREE`: one GPU of each host carries all traffic of the network.
@@ -245,12 +243,12 @@ fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: GraphBandwid
     Some(intra.min(graph.inter * twice))
 }
 
-/// One end of a connection: the rank's row in `Members`, the peer's rank, the channel, and whether the rank sends.
-pub(crate) type ConnectionEnd = (u32, u32, u32, bool);
+/// A rank's row in `Members`, a channel, and whether the rank sends.
+pub(crate) type ChannelEnd = (u32, u32, bool);
 
-/// The interface of a connection.
+/// The interface of a channel.
 #[derive(Clone, Debug)]
-pub(crate) struct ConnectionNic {
+pub(crate) struct ChannelInterface {
     /// An index into [`StatedTopology::nics`].
     pub(crate) nic: u32,
     /// NCCL's name for the path between GPU and interface, such as `PIX`; empty if unknown.
@@ -266,7 +264,7 @@ pub(crate) struct StatedTopology {
     pub(crate) nics: Vec<Nic>,
     /// NCCL's device number of each element of `nics`.
     devices: Vec<u64>,
-    pub(crate) connections: BTreeMap<ConnectionEnd, ConnectionNic>,
+    pub(crate) channels: BTreeMap<ChannelEnd, ChannelInterface>,
     /// Keyed by communicator and index in `hosts`.
     pub(crate) graphs: BTreeMap<(u32, u32), Vec<Graph>>,
     unused: Vec<String>,
@@ -290,7 +288,7 @@ impl StatedTopology {
             map.add_node(trace, node, &mut hosts);
         }
         map.add_ranks(trace, tables, &hosts);
-        map.add_connections(trace, tables, &hosts);
+        map.add_channels(trace, tables, &hosts);
         map.nodes = hosts;
         Some(map)
     }
@@ -355,22 +353,16 @@ impl StatedTopology {
         }
     }
 
-    fn add_connections(&mut self, trace: &Trace, tables: &Tables, hosts: &BTreeMap<SystemTreeNodeRef, u32>) {
+    fn add_channels(&mut self, trace: &Trace, tables: &Tables, hosts: &BTreeMap<SystemTreeNodeRef, u32>) {
         let numbers: BTreeMap<(u32, String), u32> =
             (0..).zip(&self.nics).map(|(number, nic)| ((nic.host, nic.name.clone()), number)).gather();
-        for location in trace.locations_of(&[LocationKind::Connection]) {
-            let Some(name) = trace.location_property(location, NicProperty) else { continue };
-            let member = trace.member_of(location).and_then(|member| tables.members.at(member));
-            let host = trace.host(trace.group(location)).and_then(|host| hosts.get(&host)).copied();
-            let nic = host.and_then(|host| numbers.get(&(host, name.to_owned())));
-            let end = (
-                trace.location_property(location, ConnectionPeer),
-                trace.location_property(location, ConnectionChannel),
-                trace.location_property(location, ConnectionIsSend),
-            );
-            if let (Some(member), Some(nic), (Some(peer), Some(channel), Some(is_send))) = (member, nic, end) {
-                let path = trace.location_property(location, NicPath).unwrap_or_default().to_owned();
-                self.connections.insert((member, peer, channel, is_send), ConnectionNic { nic: *nic, path });
+        for (row, member) in (0..).zip(&tables.members.all) {
+            let host = trace.host(trace.group(member.location)).and_then(|host| hosts.get(&host)).copied();
+            let nics = trace.location_property(member.location, ChannelNics).unwrap_or_default();
+            for ChannelNic { channel, is_send, path, nic } in nics.lines().filter_map(ChannelNic::parse) {
+                if let Some(nic) = host.and_then(|host| numbers.get(&(host, nic))) {
+                    self.channels.insert((row, channel, is_send), ChannelInterface { nic: *nic, path });
+                }
             }
         }
     }

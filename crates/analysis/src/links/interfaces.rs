@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::links::expected_bandwidth;
-use crate::links::expected_bandwidth::{ConnectionEnd, StatedTopology};
+use crate::links::expected_bandwidth::StatedTopology;
 use crate::read::{NONE, Network, Step, Tables, Transfer};
 use crate::results::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
 use crate::units::real;
@@ -31,17 +31,22 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let Some(traffic) = traffic else {
         return Ok(analysis);
     };
-    let map = Arc::clone(traffic.map());
+    let map = Arc::clone(&traffic.map);
+    let ends = traffic.ends.clone();
     let Analysis { tables, report, .. } = &mut analysis;
     let mut topology = map.described(&report.communicators);
     report.nics = traffic.nics(&mut topology);
-    name_interfaces(&mut report.pairs, tables, &map);
-    name_interfaces(&mut report.channels, tables, &map);
+    name_interfaces(&mut report.pairs, tables, &map, &ends);
+    name_interfaces(&mut report.channels, tables, &map, &ends);
     name_causes(&mut report.causes, &mut report.verdict, &report.pairs, &report.nics, &report.ranks);
     expected_bandwidth::add(trace, tables, filter, &map, &mut report.operations);
     report.topology = Some(topology);
     Ok(analysis)
 }
+
+/// The ends of connections with steps: the rank's row in `Members`, the peer's rank, the channel, and whether the rank
+/// sends.
+type Ends = BTreeSet<(u32, u32, u32, bool)>;
 
 /// A larger share means that the stated speed is wrong: NCCL assumes 10 Gbit/s for a socket of unknown speed.
 const MOST_SHARE: f64 = 1.25;
@@ -52,6 +57,7 @@ pub(crate) struct Traffic<'a> {
     filter: &'a Filter,
     map: Arc<StatedTopology>,
     has_sizes: bool,
+    ends: Ends,
     received: Vec<u64>,
     sent: Vec<Vec<SentStep>>,
     /// Bytes sent over interfaces that NCCL's graphs do not identify.
@@ -66,14 +72,11 @@ impl<'a> Traffic<'a> {
             filter,
             map,
             has_sizes: false,
+            ends: Ends::new(),
             received: vec![0; count],
             sent: vec![Vec::new(); count],
             elsewhere: 0,
         }
-    }
-
-    pub(crate) const fn map(&self) -> &Arc<StatedTopology> {
-        &self.map
     }
 
     /// Returns the interfaces with their traffic. Adds the bytes sent over unknown interfaces to `topology`.
@@ -105,6 +108,9 @@ impl<'a> Traffic<'a> {
 impl Network for Traffic<'_> {
     fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
         self.has_sizes |= step.bytes > 0;
+        if let Some(transfer) = transfer.filter(|transfer| transfer.member != NONE && transfer.peer != NONE) {
+            self.ends.insert((transfer.member, transfer.peer, transfer.channel, transfer.is_send));
+        }
         let Some(transfer) = transfer.filter(|transfer| transfer.member != NONE && step.bytes > 0) else {
             return;
         };
@@ -123,6 +129,7 @@ impl Network for Traffic<'_> {
 
     fn append(&mut self, other: Self) {
         self.has_sizes |= other.has_sizes;
+        self.ends.extend(other.ends);
         self.elsewhere += other.elsewhere;
         self.received.iter_mut().zip(other.received).for_each(|(own, other)| *own += other);
         self.sent.iter_mut().zip(other.sent).for_each(|(own, other)| own.extend(other));
@@ -132,8 +139,7 @@ impl Network for Traffic<'_> {
 /// The interface of a transfer. `None` for sends and receives of a host with several interfaces: they may use another
 /// interface than the channel's collectives.
 fn nic_of(trace: &Trace, tables: &Tables, map: &StatedTopology, transfer: &Transfer) -> Option<u32> {
-    let end: ConnectionEnd = (transfer.member, transfer.peer, transfer.channel, transfer.is_send);
-    let nic = map.connections.get(&end)?.nic;
+    let nic = map.channels.get(&(transfer.member, transfer.channel, transfer.is_send))?.nic;
     let host = map.nics.get(index(nic))?.host;
     if map.nics.iter().filter(|nic| nic.host == host).count() == 1 {
         return Some(nic);
@@ -143,11 +149,14 @@ fn nic_of(trace: &Trace, tables: &Tables, map: &StatedTopology, transfer: &Trans
 }
 
 /// Sets the interfaces of each link, and the kinds of path between its senders' GPUs and their interfaces.
-pub(crate) fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedTopology) {
-    type Ends = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
-    let (mut pairs, mut channels) = (Ends::new(), Ends::new());
+fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedTopology, ends: &Ends) {
+    type Nics = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
+    let (mut pairs, mut channels) = (Nics::new(), Nics::new());
     let mut paths: BTreeMap<(u32, Option<u32>, u32), BTreeSet<&str>> = BTreeMap::new();
-    for ((member, peer, channel, is_send), wire) in &map.connections {
+    for (member, peer, channel, is_send) in ends {
+        let Some(wire) = map.channels.get(&(*member, *channel, *is_send)) else {
+            continue;
+        };
         let member = tables.members.row(*member);
         let communicator = member.communicator;
         let (from, to) = match is_send {

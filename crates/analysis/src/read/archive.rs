@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nccl_events::Kind;
-use nccl_events::archive::{
-    LocationKind, RegionClass, kind_shown, parse_canonical_name, path_of_ranges, region,
-};
+use nccl_events::archive::{LocationKind, RegionClass, kind_shown, parse_canonical_name, path_of_ranges, region};
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
 use nccl_events::schema::attribute::AttributeId;
@@ -17,7 +15,7 @@ use nccl_events::schema::definition::{DefinitionProperty, RankLocation, Sibling}
 use nccl_events::schema::{Statements, definition};
 use nccl_events::sort::Gather;
 use otf2::{
-    Archive, AttributeRef, AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationGroupRef,
+    Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, GroupRef, GroupType, LocationGroupRef,
     LocationGroupType, LocationRef, Paradigm, RegionRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 use parking_lot::Mutex;
@@ -63,17 +61,23 @@ impl<'a> RegionInfo<'a> {
         Some(Self { class, kind: kind_shown(class, name), name })
     }
 
-    fn phase(&self) -> Option<usize> {
-        region::STEP_PHASES.iter().position(|name| self.kind == Some(Kind::ProxyStep) && *name == self.name)
+    /// Whether the region shows sending, as opposed to receiving, on the network; `None` if neither.
+    fn is_send(&self) -> Option<bool> {
+        match (self.kind?, self.name) {
+            (Kind::ProxyOp | Kind::ProxyStep, region::NET_SEND | region::SEND_STEP) => Some(true),
+            (Kind::ProxyOp | Kind::ProxyStep, _) => Some(false),
+            (Kind::NetPlugin, name) => Some(name.ends_with("Send")),
+            _ => None,
+        }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct KnownRegion {
-    role: Role,
+    class: RegionClass,
+    role: Option<Role>,
     function: Option<Function>,
-    phase: Option<usize>,
-    is_net_send: bool,
+    is_send: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -102,10 +106,9 @@ impl Trace {
         let communicators = Communicators::from_definitions(&definitions);
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
             let info = RegionInfo::parse(definitions.string(region.canonical_name)?)?;
-            let role = Role::from_region(&info)?;
-            let is_net_send = info.kind == Some(Kind::ProxyOp) && info.name == region::NET_SEND;
+            let (class, role) = (info.class, Role::from_region(&info));
             let function = Function::from_region(info.name);
-            Some((*reference, KnownRegion { role, function, phase: info.phase(), is_net_send }))
+            Some((*reference, KnownRegion { class, role, function, is_send: info.is_send() }))
         });
         Ok(Self {
             anchor,
@@ -216,9 +219,14 @@ impl Trace {
         self.locations.siblings.get(&location).map_or(&[], Vec::as_slice)
     }
 
-    /// What a region shows; `None` if it does not belong to NCCL.
+    /// The class of a region; `None` for kernels and regions of other writers.
+    pub fn class(&self, region: RegionRef) -> Option<RegionClass> {
+        self.regions.get(&region).map(|known| known.class)
+    }
+
+    /// What a region shows; `None` if it shows no event of NCCL's.
     pub fn role(&self, region: RegionRef) -> Option<Role> {
-        self.regions.get(&region).map(|known| known.role)
+        self.regions.get(&region)?.role
     }
 
     /// The function a region shows, or the region's own name if it is not NCCL's.
@@ -230,13 +238,9 @@ impl Trace {
         self.regions.get(&region)?.function
     }
 
-    /// The phase of a transfer step that a region shows: 0 to 2 for sends, 3 to 5 for receives, in time order.
-    pub fn phase(&self, region: RegionRef) -> Option<usize> {
-        self.regions.get(&region)?.phase
-    }
-
-    pub(crate) fn is_net_send(&self, region: RegionRef) -> bool {
-        self.regions.get(&region).is_some_and(|known| known.is_net_send)
+    /// Whether a region shows sending, as opposed to receiving, on the network; `None` if it shows neither.
+    pub fn is_send(&self, region: RegionRef) -> Option<bool> {
+        self.regions.get(&region)?.is_send
     }
 
     /// Class, kind and name of a region; `None` for kernels and regions of other writers.
@@ -258,6 +262,28 @@ impl Trace {
 
     pub fn is_copy(&self, region: RegionRef) -> bool {
         self.region(region).is_some_and(|region| region.class == RegionClass::Copy)
+    }
+}
+
+/// What a record stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    pub region: RegionRef,
+    pub duration_ns: u64,
+}
+
+nccl_events::fields! {
+    struct RecordFields {
+        region: ShownRegion,
+        duration_ns: Duration,
+    }
+}
+
+impl Trace {
+    /// What an event stands for, if it is a record of what ends with it.
+    pub fn recorded(&self, event: &Event) -> Option<Recorded> {
+        let fields: RecordFields<'_> = self.read_fields(&event.attributes);
+        Some(Recorded { region: RegionRef::new(fields.region?), duration_ns: fields.duration_ns.unwrap_or(0) })
     }
 }
 
@@ -456,6 +482,8 @@ pub(crate) fn value_of(value: AttributeValue) -> Option<Value<StringRef>> {
         AttributeValue::F64(number) => Value::F64(number),
         AttributeValue::String(text) => Value::String(text),
         AttributeValue::Location(location) => Value::Location(location.get()),
+        AttributeValue::Region(region) => Value::Region(region.get()),
+        AttributeValue::Comm(comm) => Value::Comm(comm.get()),
         _ => return None,
     })
 }
@@ -535,6 +563,15 @@ impl Clock {
             begin: clock.global_offset,
             ticks_per_second: clock.timer_resolution.max(1),
         })
+    }
+
+    /// Converts a time span.
+    pub fn ticks(self, ns: u64) -> u64 {
+        if self.ticks_per_second == NS {
+            return ns;
+        }
+        let ticks = u128::from(ns) * u128::from(self.ticks_per_second) / u128::from(NS);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
     /// The length of the trace; 0 if the archive does not state it.

@@ -10,7 +10,7 @@ use crate::read::tables::{Reading, Tables};
 use nccl_events::archive::LocationKind;
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::{Kind, Progress};
-use otf2::{LocationGroupRef, LocationRef};
+use otf2::{CommRef, LocationGroupRef, LocationRef};
 use rayon::prelude::*;
 
 struct Ids<'a> {
@@ -46,9 +46,15 @@ nccl_events::fields! {
     struct TransferFields {
         event: Event,
         parent: Parent,
+        comm: Comm,
+        rank: Rank,
         peer: Peer,
         channel: Channel,
         bytes: Bytes,
+        gpu_ns: WaitGpu,
+        peer_ns: WaitPeer,
+        network_ns: WaitNetwork,
+        flush_ns: Flush,
     }
 }
 
@@ -109,16 +115,13 @@ impl Tables {
         progress: &dyn Progress,
     ) -> otf2::Result<N> {
         let reading = Reading::new(trace, self, progress);
-        let connections = trace.locations_of(&[LocationKind::Connection]);
-        let slots = trace.locations_of(&[LocationKind::Slot]);
-        progress.begin("network", (connections.len() + slots.len()) as u64);
-        let mut processes: BTreeMap<LocationGroupRef, [Vec<LocationRef>; 2]> = BTreeMap::new();
-        for (at, locations) in [connections, slots].into_iter().enumerate() {
-            for location in locations {
-                processes.entry(trace.process(trace.group(location))).or_default()[at].push(location);
-            }
+        let threads = trace.locations_of(&[LocationKind::ProxyThread]);
+        progress.begin("network", threads.len() as u64);
+        let mut processes: BTreeMap<LocationGroupRef, Vec<LocationRef>> = BTreeMap::new();
+        for location in threads {
+            processes.entry(trace.process(trace.group(location))).or_default().push(location);
         }
-        let processes: Vec<[Vec<LocationRef>; 2]> = processes.into_values().collect();
+        let processes: Vec<Vec<LocationRef>> = processes.into_values().collect();
         let ids = Ids::new(&self.operations.event);
         let mut network = new();
         for processes in processes.chunks(rayon::current_num_threads().max(1)) {
@@ -134,20 +137,19 @@ impl Reading<'_> {
     fn network<N: Network>(
         &self,
         tables: &Tables,
-        [connections, slots]: &[Vec<LocationRef>; 2],
+        threads: &[LocationRef],
         ids: &Ids<'_>,
         mut network: N,
     ) -> otf2::Result<N> {
         let mut transfers = Transfers::default();
-        for connection in connections {
-            transfers.append(self.transfers(*connection, ids)?);
-            self.progress.step();
+        for thread in threads {
+            transfers.append(self.transfers(*thread, tables, ids)?);
         }
         network.transfers(transfers.len());
-        // A step belongs to a transfer of its own process: a proxy thread only handles its own transfers.
+        // A step ends before its transfer, so all transfers are read first. It belongs to one of its own process.
         let ids = Ids::new(&transfers.event);
-        for slot in slots {
-            self.steps(*slot, &ids, |step| {
+        for thread in threads {
+            self.steps(*thread, &ids, |step| {
                 let transfer = (step.transfer != NONE).then(|| transfers.row(large(step.transfer)));
                 network.step(tables, transfer.as_ref(), step);
             })?;
@@ -156,20 +158,24 @@ impl Reading<'_> {
         Ok(network)
     }
 
-    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Transfers> {
+    fn transfers(&self, location: LocationRef, tables: &Tables, ids: &Ids<'_>) -> otf2::Result<Transfers> {
         let mut rows = Transfers::default();
-        let (member, mut near) = (self.member(location), 0);
+        let mut near = 0;
         self.trace.instances_with(location, |instance: &InstanceOf<TransferFields<'_>>| {
             if instance.role != Some(Role::Work(Kind::ProxyOp)) {
                 return;
             }
             let fields = &instance.fields;
+            let operation = ids.row(fields.parent, &mut near);
+            let own = fields.comm.zip(fields.rank).map(|(comm, rank)| self.member_of(CommRef::new(comm), rank));
+            // For a rank of another process (PXN), only the operation says which one.
+            let of_operation = || if operation == NONE { NONE } else { tables.operations.member[large(operation)] };
             rows.push(Transfer {
-                member,
-                operation: ids.row(fields.parent, &mut near),
+                member: own.unwrap_or_else(of_operation),
+                operation,
                 peer: fields.peer.unwrap_or(NONE),
                 channel: fields.channel.unwrap_or(NONE),
-                is_send: self.trace.is_net_send(instance.region),
+                is_send: self.trace.is_send(instance.region) == Some(true),
                 event: fields.event.unwrap_or(0),
             });
         })?;
@@ -177,36 +183,27 @@ impl Reading<'_> {
     }
 
     fn steps(&self, location: LocationRef, ids: &Ids<'_>, mut each: impl FnMut(&Step)) -> otf2::Result<()> {
-        // The phases of a step follow each other and share its id.
-        let mut open: Option<(Option<u64>, Step)> = None;
         let mut near = 0;
         self.trace.instances_with(location, |instance: &InstanceOf<TransferFields<'_>>| {
-            let Some(phase) = self.trace.phase(instance.region) else {
+            if instance.role != Some(Role::Work(Kind::ProxyStep)) {
                 return;
+            }
+            let fields = &instance.fields;
+            let [gpu_ns, peer_ns, network_ns, flush_ns] =
+                [fields.gpu_ns, fields.peer_ns, fields.network_ns, fields.flush_ns].map(Option::unwrap_or_default);
+            let (first_ns, second_ns, third_ns) = match self.trace.is_send(instance.region) {
+                Some(true) => (gpu_ns, peer_ns, network_ns),
+                _ => (network_ns, flush_ns, gpu_ns),
             };
-            let event = instance.fields.event;
-            if open.as_ref().is_none_or(|(id, _)| *id != event) {
-                let start_ns = self.clock.ns(instance.start);
-                let transfer = ids.row(instance.fields.parent, &mut near);
-                let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
-                if let Some((_, step)) = open.replace((event, step)) {
-                    each(&step);
-                }
-            }
-            if let Some((_, step)) = &mut open {
-                let length_ns = self.clock.ns(instance.end).saturating_sub(self.clock.ns(instance.start));
-                let slot = match phase % 3 {
-                    0 => &mut step.first_ns,
-                    1 => &mut step.second_ns,
-                    _ => &mut step.third_ns,
-                };
-                *slot += length_ns;
-                step.bytes = instance.fields.bytes.unwrap_or(step.bytes);
-            }
+            each(&Step {
+                transfer: ids.row(fields.parent, &mut near),
+                start_ns: self.clock.ns(instance.start),
+                first_ns,
+                second_ns,
+                third_ns,
+                bytes: fields.bytes.unwrap_or(0),
+            });
         })?;
-        if let Some((_, step)) = open {
-            each(&step);
-        }
         Ok(())
     }
 }

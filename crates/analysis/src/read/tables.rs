@@ -151,11 +151,12 @@ impl<'a> Reading<'a> {
     }
 
     pub(super) fn member(&self, location: LocationRef) -> u32 {
-        let rank = self.trace.rank_of(location);
-        let member = rank.and_then(|(comm, rank)| {
-            self.members.find(small(self.members.communicators.binary_search(&comm).ok()?), rank)
-        });
-        member.unwrap_or(NONE)
+        self.trace.rank_of(location).map_or(NONE, |(comm, rank)| self.member_of(comm, rank))
+    }
+
+    pub(super) fn member_of(&self, comm: CommRef, rank: u32) -> u32 {
+        let communicator = self.members.communicators.binary_search(&comm).ok();
+        communicator.and_then(|communicator| self.members.find(small(communicator), rank)).unwrap_or(NONE)
     }
 
     fn operations(&self, location: LocationRef) -> otf2::Result<Operations> {

@@ -347,7 +347,7 @@ pub(super) fn path_parts(
     let parts = sums.into_iter().map(|((kind, rank, what, link), PathSum { ns, times })| PathPart {
         kind,
         rank,
-        function: what.map(|(function, _)| trace.region_name(function)),
+        function: what.map(|(function, _)| trace.function_name(function)),
         communicator: what.map(|(_, communicator)| communicator),
         link,
         phase: rank

@@ -534,7 +534,7 @@ impl<'a> BlockedCollective<'a> {
 
 fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
     let number = sequence.map_or_else(String::new, |number| format!(" (sequence {number})"));
-    format!("{}{number}", trace.region_name(function))
+    format!("{}{number}", trace.function_name(function))
 }
 
 fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
@@ -570,7 +570,7 @@ fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[R
         sentence: format!(
             "{} had not ended {} when the recording did, after {}: the rank that it waited for is not named here.",
             units::capital(&rank.name),
-            trace.region_name(longest.function),
+            trace.function_name(longest.function),
             time(longest.duration_ns())
         ),
         ..Cause::default()

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::processes::Process;
-use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
+use crate::part::manifest::{LocationKind, Manifest};
 use crate::part::traffic::{Key, Traffic};
 use clocks::hosts::{Alignment, Constraint, Correction, Reading, Relation, align};
 use model::communicators::CommIdentity;
@@ -272,10 +272,8 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
 
 /// The properties of a location whose times can come from a GPU; empty if the GPU gave no stamps.
 pub(crate) fn gpu_clock_properties(manifest: &Manifest, location: &LocationKind) -> Vec<Property> {
-    let (comm, rank) = match *location {
-        LocationKind::Communicator { comm, rank, .. }
-        | LocationKind::Channel { owner: LocationOwner::Rank { comm, rank, .. }, .. } => (comm, rank),
-        _ => return Vec::new(),
+    let LocationKind::Communicator { comm, rank, .. } = *location else {
+        return Vec::new();
     };
     let mut clocks = manifest.gpu_clocks.iter();
     let rank_clock = clocks.find(|definition| (definition.comm, definition.rank) == (comm, rank));

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use crate::job::processes::Process;
-use crate::part::manifest::{LocationKind, LocationOwner};
 use model::job;
 use model::job::DuplicateClaim;
 use model::links::transfers::{context_of_placeholder, placeholder};
@@ -157,31 +156,12 @@ impl<'a> Origins<'a> {
     }
 
     /// The rank behind a context that a process got from a neighbour.
-    fn find(&self, worker: &'a Process, context: u64) -> Option<Origin> {
+    pub(crate) fn find(&self, worker: &'a Process, context: u64) -> Option<Origin> {
         let (host, boot) = worker.host();
         let origin = self.by_context.get(&(host, boot, context)).copied()??;
         // NCCL 2.23 passes a context of the worker itself, which does not identify the rank.
         let part = &self.processes.get(origin.process)?.manifest.part;
         (*part != worker.manifest.part).then_some(origin)
-    }
-
-    /// The rank that a location worked for, if it belongs to another process.
-    pub(crate) fn origin_of_location(&self, worker: &'a Process, kind: &LocationKind) -> Option<Origin> {
-        let connection = match kind {
-            LocationKind::Net(connection)
-            | LocationKind::Step { connection, .. }
-            | LocationKind::Plugin { connection, .. } => connection,
-            _ => return None,
-        };
-        match connection.owner {
-            LocationOwner::Foreign { context, own: false } => self.find(worker, context),
-            _ => None,
-        }
-    }
-
-    /// Communicator and rank, in the format of location names.
-    pub(crate) fn short(&self, origin: Origin) -> String {
-        format!("{} r{}", self.comm(origin), origin.rank)
     }
 
     fn comm(&self, origin: Origin) -> &str {

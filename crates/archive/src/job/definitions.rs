@@ -12,9 +12,9 @@ use crate::job::clocks::{Hosts, Property};
 use crate::job::communicators::{Communicator, Communicators, Origins};
 use crate::job::names::{Strings, location_name, region_groups};
 use crate::job::processes::Process;
-use crate::job::topology::{Host, Topology};
+use crate::job::topology::{ChannelEnds, Host, Topology};
 use crate::job::{clocks, names};
-use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKind, LocationOwner, RegionDefinition};
+use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKind, RegionDefinition};
 use nccl_events::archive::{LocationKind as LocationClass, RegionClass, parse_canonical_name};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::carriers::Value;
@@ -23,11 +23,13 @@ use nccl_events::schema::definition::{
 };
 use nccl_events::sort::Gather;
 use otf2::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, RmaWin, SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Parameter, Region, RmaWin,
+    SystemTreeNode,
 };
 use otf2::{
     AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType,
-    Paradigm, ParadigmClass, ParadigmProperty, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    Paradigm, ParadigmClass, ParadigmProperty, ParameterType, RegionRole, StringRef, SystemTreeDomain,
+    SystemTreeNodeRef,
 };
 use timeline::attributes::attribute_value;
 use timeline::definitions::DeviceDefinition;
@@ -50,6 +52,7 @@ impl Definitions {
             definitions.attributes.push(attribute);
         }
         definitions.add_regions(sources.regions);
+        definitions.add_parameters(sources);
         definitions.add_comms(sources.communicators);
         definitions.add_windows(sources.processes);
         definitions.add_region_groups(sources.regions);
@@ -90,6 +93,14 @@ impl Definitions {
         }
     }
 
+    fn add_parameters(&mut self, sources: &Sources<'_>) {
+        for region in sources.parameters.iter().filter_map(|region| sources.regions.get(index(*region))) {
+            let parameter_type = ParameterType::U64;
+            let name = self.string(&region.name);
+            self.parameters.push(Parameter { name, parameter_type });
+        }
+    }
+
     fn add_region_groups(&mut self, regions: &[RegionDefinition]) {
         for (name, members) in region_groups(regions) {
             let name = self.string(name);
@@ -99,8 +110,7 @@ impl Definitions {
 
     /// Adds a window for each communicator: a step puts data into its peer's memory.
     fn add_windows(&mut self, processes: &[Process]) {
-        let mut locations = processes.iter().flat_map(|process| &process.manifest.locations);
-        if !locations.any(|location| location.kind.is_sending_step()) {
+        if !processes.iter().any(|process| process.manifest.has_puts) {
             return;
         }
         let comms = (0..).zip(&self.comms);
@@ -125,23 +135,18 @@ impl Definitions {
     }
 
     fn add_locations<'a>(&mut self, sources: &Sources<'a>, tree: &Tree<'a>) {
-        let Sources { processes, communicators, origins, .. } = *sources;
+        let Sources { processes, communicators, .. } = *sources;
+        let ends = ChannelEnds::new(sources);
         for ((creator, process), map) in (0..).zip(processes).zip(&communicators.maps) {
             let comms = map.iter().filter_map(|&number| communicators.all.get(index(number)));
             let comms: Vec<&Communicator> = comms.collect();
             let gpus = self.add_gpus(process, LocationGroupRef::new(creator), &comms, tree);
             for (id, definition) in process.locations() {
                 let gpu = gpu_of(definition).and_then(|number| gpus.get(&number));
-                // Work for a rank of another process is listed among that rank's locations.
-                let origin = origins.origin_of_location(process, &definition.kind);
-                let mut name = location_name(definition, &comms, origin.map(|origin| origins.short(origin)).as_deref());
-                if origin.is_some() {
-                    name.push_str(&format!(" by {}", process.place()));
-                }
-                let owner = origin.map_or(creator, |origin| index_u32(origin.process));
-                let mut stated = names::location_properties(definition, origin, communicators, map);
+                let name = location_name(definition, &comms);
+                let mut stated = names::location_properties(definition, communicators, map);
                 stated.extend(clocks::gpu_clock_properties(&process.manifest, &definition.kind));
-                stated.extend(sources.topology.location_properties(process.host(), definition, origin, map));
+                stated.extend(sources.topology.location_properties(process.host(), definition, map, &ends));
                 let properties = self.properties(stated);
                 let location = Location {
                     name: self.string(&name),
@@ -150,7 +155,7 @@ impl Definitions {
                         None => LocationType::CpuThread,
                     },
                     number_of_events: definition.events,
-                    group: gpu.copied().unwrap_or(LocationGroupRef::new(owner)),
+                    group: gpu.copied().unwrap_or(LocationGroupRef::new(creator)),
                     properties,
                 };
                 self.locations.insert(id, location);
@@ -407,16 +412,8 @@ pub(super) fn used_gpus(process: &Process) -> BTreeSet<u32> {
 pub(super) fn gpu_of(location: &LocationDefinition) -> Option<u32> {
     match location.kind {
         LocationKind::Stream { gpu, .. } => gpu,
-        LocationKind::Communicator { gpu, .. }
-        | LocationKind::Channel { owner: LocationOwner::Rank { gpu, .. }, .. } => Some(gpu),
-        // The GPU of another process's communicator is unknown here.
-        LocationKind::Channel { owner: LocationOwner::Foreign { .. }, .. }
-        | LocationKind::Thread { .. }
-        | LocationKind::Proxy { .. }
-        | LocationKind::Ranges { .. }
-        | LocationKind::Net(_)
-        | LocationKind::Step { .. }
-        | LocationKind::Plugin { .. } => None,
+        LocationKind::Communicator { gpu, .. } => Some(gpu),
+        LocationKind::Thread { .. } | LocationKind::Proxy { .. } | LocationKind::Ranges { .. } => None,
     }
 }
 
@@ -466,6 +463,7 @@ pub(crate) struct Definitions {
     pub(crate) locations: BTreeMap<u64, Location>,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) regions: Vec<Region>,
+    pub(crate) parameters: Vec<Parameter>,
     /// Groups: communicating locations, communicators, regions.
     pub(crate) groups: Vec<Group>,
     pub(crate) comms: Vec<Comm>,
@@ -481,6 +479,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) topology: &'a Topology<'a>,
     pub(crate) attributes: &'a [AttributeDefinition],
     pub(crate) regions: &'a [RegionDefinition],
+    /// The regions after which parameters are named.
+    pub(crate) parameters: &'a [u32],
 }
 
 impl Definitions {

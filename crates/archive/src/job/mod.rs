@@ -21,7 +21,7 @@ use crate::job::clocks::align_clocks;
 use crate::job::communicators::{Communicators, Origins};
 use crate::job::definitions::{Definitions, Sources, clock};
 use crate::job::matching::Matching;
-use crate::job::names::{Strings, attributes, regions};
+use crate::job::names::{Strings, attributes, parameters, regions};
 use crate::job::processes::{ArchiveInputs, Process, processes};
 use crate::job::properties::{PresentParts, fingerprint, statements, total};
 use crate::job::topology::Topology;
@@ -40,11 +40,10 @@ use nccl_events::Progress;
 use nccl_events::schema::definition::within_anchor;
 use nccl_events::schema::{Counts, Statements};
 use nccl_events::sort::Gather;
-use otf2::verbatim::rewrite_events;
 use otf2::{
     ArchiveWriter, AttributeRef, ChunkBytes, CommRef, EVENT_CHUNK_BYTES, GlobalDefinitions, GroupRef,
-    LEAST_CHUNK_BYTES, LargestDefinition, LocationGroupRef, LocationRef, MappingType, PartWriter, RegionRef, RmaWinRef,
-    StringRef, SystemTreeNodeRef,
+    LEAST_CHUNK_BYTES, LargestDefinition, LocationGroupRef, LocationRef, MappingType, ParameterRef, PartWriter,
+    RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 
 mod clocks;
@@ -70,7 +69,7 @@ pub struct ArchiveSize {
 }
 
 /// For each kind of definition, the archive's numbers of each part's definitions.
-type MappingTables<'a> = [(MappingType, &'a [Vec<u32>]); 5];
+type MappingTables<'a> = [(MappingType, &'a [Vec<u32>]); 6];
 
 /// Writes the archive into `directory`: links event files and makes all others. All get private modes at
 /// once: looking at each file of a large archive again takes long.
@@ -89,6 +88,7 @@ pub(crate) fn write(
     let matching = Matching::new(processes, &communicators)?;
     let attributes = attributes(&manifests);
     let regions = regions(&manifests);
+    let parameters = parameters(&manifests, &regions);
     let sources = Sources {
         processes,
         communicators: &communicators,
@@ -96,12 +96,14 @@ pub(crate) fn write(
         topology: &topology,
         attributes: &attributes.all,
         regions: &regions.all,
+        parameters: &parameters.all,
     };
     let merged = Definitions::new(&sources, strings);
     let maps: MappingTables<'_> = [
         (MappingType::String, &string_maps),
         (MappingType::Attribute, &attributes.maps),
         (MappingType::Region, &regions.maps),
+        (MappingType::Parameter, &parameters.maps),
         (MappingType::Comm, &communicators.maps),
         // A window has the number of its communicator.
         (MappingType::RmaWin, &communicators.maps),
@@ -183,8 +185,7 @@ fn write_stub(file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Links the event files (those of an older plugin, with other chunks, are written anew), and writes the local
-/// definitions of all locations: maps from the part's numbers to the
+/// Links the event files, and writes the local definitions of all locations: maps from the part's numbers to the
 /// archive's, and the clock. Parts keep their files, so that unify can be repeated when more parts come.
 fn files_of_locations(
     (directory, chunks): (&Path, ChunkBytes),
@@ -222,10 +223,7 @@ fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) 
             0 => write_stub(&to)?,
             _ => {
                 let from = event_file(&process.directory, number);
-                let chunk_bytes = process.manifest.event_chunk_bytes;
-                if !rewrite_events(&from, chunk_bytes, &to, EVENT_CHUNK_BYTES).map_err(otf2_error(&from))? {
-                    link(&from, &to)?;
-                }
+                link(&from, &to)?;
                 // Whoever shared the part may not want to share the archive.
                 host::seal_alone(&to);
             }
@@ -312,6 +310,9 @@ fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2
     }
     for (number, region) in (0..).zip(&merged.regions) {
         definitions.region(RegionRef::new(number), region)?;
+    }
+    for (number, parameter) in (0..).zip(&merged.parameters) {
+        definitions.parameter(ParameterRef::new(number), parameter)?;
     }
     for (paradigm, record) in &merged.paradigms {
         definitions.paradigm(*paradigm, record)?;

@@ -5,11 +5,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::clocks::Property;
-use crate::job::communicators::{Communicator, Communicators, Origin};
-use crate::part::manifest::{
-    AttributeDefinition, Connection, LocationDefinition, LocationKind, LocationOwner, Manifest, RegionDefinition,
-};
-use model::links::transfers::placeholder;
+use crate::job::communicators::{Communicator, Communicators};
+use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKind, Manifest, RegionDefinition};
 use nccl_events::archive::LocationKind as Kind;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::definition::{
@@ -87,6 +84,20 @@ pub(crate) fn regions(parts: &[&Manifest]) -> MergedDefinitions<RegionDefinition
     merge(parts.iter().map(|part| &*part.regions), |region| region)
 }
 
+/// The parameters: each the region after which it is named, and the maps from the parts' numbers.
+pub(crate) fn parameters(parts: &[&Manifest], regions: &MergedDefinitions<RegionDefinition>) -> MergedDefinitions<u32> {
+    let lists = || {
+        parts
+            .iter()
+            .zip(&regions.maps)
+            .map(|(part, map)| part.parameters.iter().map(|region| map.get(index(*region)).copied().unwrap_or(0)))
+    };
+    let all: BTreeSet<u32> = lists().flatten().gather();
+    let numbers: BTreeMap<u32, u32> = all.iter().copied().zip(0..).gather();
+    let number = |region: u32| numbers.get(&region).copied().unwrap_or(0);
+    MergedDefinitions { maps: lists().map(|list| list.map(number).collect()).collect(), all: all.into_iter().collect() }
+}
+
 /// The region groups: name, and the regions in the group.
 pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTreeSet<u64>> {
     let mut groups: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
@@ -96,26 +107,24 @@ pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTre
     groups
 }
 
-/// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
-/// another process that the location worked for.
+/// The properties of a location. `map` has the archive's numbers of the part's communicators.
 pub(crate) fn location_properties(
     location: &LocationDefinition,
-    origin: Option<Origin>,
     communicators: &Communicators,
     map: &[u32],
 ) -> Vec<Property> {
     let mut properties = vec![kind(kind_of(&location.kind))];
     let own = rank(location).and_then(|(comm, rank)| Some((*map.get(index(comm))?, rank)));
-    let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
-    let rank = rank.and_then(|(comm, rank)| communicators.all.get(index(comm))?.locations.get(index(rank)));
+    let rank = own.and_then(|(comm, rank)| communicators.all.get(index(comm))?.locations.get(index(rank)));
     if let Some(location) = rank {
         properties.push(property(RankLocation, *location));
     }
-    if let LocationKind::Thread { thread_id, .. } | LocationKind::Proxy { thread_id } = location.kind
-        && thread_id != 0
-    {
-        properties.push(property(ThreadId, thread_id.into()));
-    }
+    let thread_id = match &location.kind {
+        LocationKind::Thread { thread_id, .. } => Some(*thread_id),
+        LocationKind::Proxy { thread_ids } => thread_ids.first().copied(),
+        _ => None,
+    };
+    properties.extend(thread_id.filter(|id| *id != 0).map(|id| property(ThreadId, id.into())));
     if let LocationKind::Stream { stream, .. } = location.kind {
         properties.push(property(StreamId, stream));
     }
@@ -137,35 +146,20 @@ const fn kind_of(kind: &LocationKind) -> Kind {
         LocationKind::Proxy { .. } => Kind::ProxyThread,
         LocationKind::Communicator { .. } => Kind::Communicator,
         LocationKind::Stream { .. } => Kind::Stream,
-        LocationKind::Channel { .. } => Kind::Channel,
-        LocationKind::Net(_) => Kind::Connection,
-        LocationKind::Step { .. } => Kind::Slot,
-        LocationKind::Plugin { .. } => Kind::NetPlugin,
         LocationKind::Ranges { .. } => Kind::Ranges,
     }
 }
 
 /// The part's communicator and the rank that a location belongs to, unless the location represents that rank.
 const fn rank(location: &LocationDefinition) -> Option<(u32, u32)> {
-    let owner = match &location.kind {
-        LocationKind::Communicator { comm, rank, .. } if location.sibling > 0 => {
-            return Some((*comm, *rank));
-        }
-        LocationKind::Channel { owner, .. } => owner,
-        LocationKind::Net(connection)
-        | LocationKind::Step { connection, .. }
-        | LocationKind::Plugin { connection, .. } => &connection.owner,
-        _ => return None,
-    };
-    match owner {
-        LocationOwner::Rank { comm, rank, .. } => Some((*comm, *rank)),
-        LocationOwner::Foreign { .. } => None,
+    match location.kind {
+        LocationKind::Communicator { comm, rank, .. } if location.sibling > 0 => Some((comm, rank)),
+        _ => None,
     }
 }
 
-/// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` is the rank of
-/// another process that the work was for, if known.
-pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicator], origin: Option<&str>) -> String {
+/// The name of a location. `comms` has the archive's communicators by the part's numbers.
+pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicator]) -> String {
     let name = match &location.kind {
         LocationKind::Thread { thread_id, is_callback, .. } => {
             let what = match is_callback {
@@ -174,7 +168,11 @@ pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicato
             };
             with_id(what, *thread_id)
         }
-        LocationKind::Proxy { thread_id } => with_id("proxy thread", *thread_id),
+        LocationKind::Proxy { thread_ids } => match thread_ids.as_slice() {
+            [] => "proxy thread".to_owned(),
+            [thread_id] => with_id("proxy thread", *thread_id),
+            [first, others @ ..] => format!("{} and {} more", with_id("proxy thread", *first), others.len()),
+        },
         LocationKind::Communicator { comm, rank, .. } => {
             let comm = comms.get(index(*comm));
             let name = comm.map_or("?", |comm| comm.name.as_str());
@@ -185,18 +183,8 @@ pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicato
             false => format!("CUDA stream {stream}"),
             true => format!("CUDA stream {stream} of context {context}"),
         },
-        LocationKind::Channel { owner, channel } => {
-            format!("NCCL {} ch{channel:02}", owner_name(owner, comms, origin))
-        }
         LocationKind::Ranges { domain } if domain.is_empty() => "NVTX".to_owned(),
         LocationKind::Ranges { domain } => format!("NVTX {domain}"),
-        LocationKind::Net(connection) => connection_name(connection, comms, origin),
-        LocationKind::Step { connection, slot } => {
-            format!("{} s{slot}", connection_name(connection, comms, origin))
-        }
-        LocationKind::Plugin { connection, slot } => {
-            format!("{} s{slot} plugin", connection_name(connection, comms, origin))
-        }
     };
     match location.sibling {
         0 => name,
@@ -209,22 +197,4 @@ fn with_id(what: &str, thread_id: u32) -> String {
         0 => what.to_owned(),
         thread_id => format!("{what} {thread_id}"),
     }
-}
-
-fn owner_name(owner: &LocationOwner, comms: &[&Communicator], origin: Option<&str>) -> String {
-    match *owner {
-        LocationOwner::Rank { comm, rank, .. } => {
-            let name = comms.get(index(comm)).map_or("?", |comm| comm.name.as_str());
-            format!("{name} r{rank}")
-        }
-        LocationOwner::Foreign { context, own: false } => origin.map_or_else(|| placeholder(context), str::to_owned),
-        LocationOwner::Foreign { context, own: true } => format!("<lost init {context:#x}>"),
-    }
-}
-
-fn connection_name(connection: &Connection, comms: &[&Communicator], origin: Option<&str>) -> String {
-    let Connection { owner, channel, send, peer } = connection;
-    let direction = if *send { "send→" } else { "recv←" };
-    let owner = owner_name(owner, comms, origin);
-    format!("net {owner} ch{channel:02} {direction}{peer}")
 }

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::clocks::Property;
-use crate::job::communicators::{Communicators, Origin};
+use crate::job::communicators::Communicators;
+use crate::job::definitions::Sources;
 use crate::job::processes::Process;
-use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
+use crate::part::manifest::{LocationDefinition, LocationKind, TransferOwner};
 use crate::workers::{CommunicatorDump, Dumps};
 use journal::part;
 use journal::part::Dump;
 use nccl_events::ids::index;
 use nccl_events::schema::definition::{
-    ConnectionChannel, ConnectionIsSend, ConnectionPeer, GpuPci, GraphCollNetChain, GraphCollNetDirect, GraphNvls,
-    GraphRing, GraphTree, Nic as NicProperty, NicPath, property,
+    ChannelNics, GpuPci, GraphCollNetChain, GraphCollNetDirect, GraphNvls, GraphRing, GraphTree, property,
 };
 use nccl_events::schema::{Lines, Listed, Statements, Sum};
 use nccl_events::sort::Gather;
-use topology::{Gpu, Graph, GraphKind, Nic, System};
+use topology::{ChannelNic, Gpu, Graph, GraphKind, Nic, System};
 
 /// A host: its name and boot.
 pub(crate) type Host<'a> = (&'a str, &'a str);
@@ -45,6 +45,31 @@ struct RankTopology<'a> {
     /// The rank's host, of those that one file may have.
     host: Host<'a>,
     gpu: Option<&'a Gpu>,
+}
+
+/// The channels on which network transfers were done for a rank, by the archive's number of the communicator and by
+/// rank: channel, and whether it sends.
+#[derive(Debug, Default)]
+pub(crate) struct ChannelEnds(BTreeMap<(u32, u32), BTreeSet<(u8, bool)>>);
+
+impl ChannelEnds {
+    pub(crate) fn new(sources: &Sources<'_>) -> Self {
+        let mut ends = Self::default();
+        for (process, map) in sources.processes.iter().zip(&sources.communicators.maps) {
+            for end in &process.manifest.channel_ends {
+                let rank = match end.owner {
+                    TransferOwner::Rank { comm, rank } => map.get(index(comm)).map(|comm| (*comm, rank)),
+                    TransferOwner::Foreign { context } => {
+                        sources.origins.find(process, context).map(|origin| (origin.comm, origin.rank))
+                    }
+                };
+                if let Some(rank) = rank {
+                    ends.0.entry(rank).or_default().insert((end.channel, end.send));
+                }
+            }
+        }
+        ends
+    }
 }
 
 /// A communicator's ranks by host.
@@ -135,23 +160,22 @@ impl<'a> Topology<'a> {
         &self,
         host: Host<'_>,
         location: &LocationDefinition,
-        origin: Option<Origin>,
         map: &[u32],
+        ends: &ChannelEnds,
     ) -> Vec<Property> {
-        match &location.kind {
-            LocationKind::Communicator { comm, rank, .. } if location.sibling == 0 => {
-                map.get(index(*comm)).map(|comm| self.rank_properties(*comm, *rank)).unwrap_or_default()
-            }
-            LocationKind::Net(connection) => {
-                let own = match connection.owner {
-                    LocationOwner::Rank { comm, rank, .. } => map.get(index(comm)).map(|comm| (*comm, rank)),
-                    LocationOwner::Foreign { .. } => None,
-                };
-                let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
-                rank.map(|rank| self.connection_properties(host, rank, connection)).unwrap_or_default()
-            }
-            _ => Vec::new(),
-        }
+        let LocationKind::Communicator { comm, rank, .. } = &location.kind else {
+            return Vec::new();
+        };
+        let Some(rank) = map.get(index(*comm)).map(|comm| (*comm, *rank)).filter(|_| location.sibling == 0) else {
+            return Vec::new();
+        };
+        let mut properties = self.rank_properties(rank.0, rank.1);
+        let nics = ends.0.get(&rank).into_iter().flatten();
+        let lines: Vec<String> = nics
+            .filter_map(|(channel, send)| Some(self.channel_nic(host, rank, *channel, *send)?.to_string()))
+            .collect();
+        properties.extend((!lines.is_empty()).then(|| property(ChannelNics, lines.join("\n"))));
+        properties
     }
 
     fn rank_properties(&self, comm: u32, rank: u32) -> Vec<Property> {
@@ -177,32 +201,26 @@ impl<'a> Topology<'a> {
         properties
     }
 
-    /// The network interface of a connection, if all graphs agree in which the rank is at an end of the channel.
-    fn connection_properties(&self, host: Host<'_>, rank: (u32, u32), connection: &Connection) -> Vec<Property> {
-        let (channel, send) = (u32::from(connection.channel), connection.send);
+    /// The network interface of a channel, if all graphs agree in which the rank is at an end of the channel.
+    fn channel_nic(&self, host: Host<'_>, rank: (u32, u32), channel: u8, send: bool) -> Option<ChannelNic> {
         let known = self.ranks.get(&rank);
-        let host = known.map_or(host, |known| known.host);
-        let Some(devices) = self.hosts.get(&host) else {
-            return Vec::new();
-        };
+        let devices = self.hosts.get(&known.map_or(host, |known| known.host))?;
         let graphs = known.into_iter().flat_map(|known| &known.dumped.graphs);
+        let channel = u32::from(channel);
         let end_graphs = graphs.filter(|graph| is_end(graph, rank.1, channel, send));
         let devs: BTreeSet<u64> = end_graphs.filter_map(|graph| graph.nic(rank.1, channel)).gather();
         let nic = match (devices.nics.len(), devs.first()) {
             (1, _) => devices.nics.values().next(),
             (_, Some(dev)) if devs.len() == 1 => devices.nics.get(dev),
             _ => None,
-        };
-        let Some(nic) = nic else { return Vec::new() };
+        }?;
         let path = known.and_then(|known| known.gpu?.place.path(&nic.place));
-        let mut properties = vec![
-            property(ConnectionChannel, channel),
-            property(ConnectionIsSend, send),
-            property(NicProperty, self.nic_name(host, nic)),
-        ];
-        properties.extend(u32::try_from(connection.peer).ok().map(|peer| property(ConnectionPeer, peer)));
-        properties.extend(path.map(|path| property(NicPath, path.name().to_owned())));
-        properties
+        Some(ChannelNic {
+            channel,
+            is_send: send,
+            path: path.map(|path| path.name().to_owned()).unwrap_or_default(),
+            nic: self.nic_name(known.map_or(host, |known| known.host), nic),
+        })
     }
 
     pub(crate) fn add_to_statements(&self, statements: &mut Statements) {

@@ -30,15 +30,15 @@ use model::tables::add_late;
 use nccl_events::ids::index;
 use nccl_events::schema::Counts;
 use nccl_events::schema::attribute::Anchor;
-use otf2::check_event_file;
+use otf2::{EVENT_CHUNK_BYTES, check_event_file};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use serde::{Deserialize, Serialize};
 use timeline::definitions::GpuWorkDefinition;
 
-pub(crate) use crate::part::manifest_locations::{Connection, LocationDefinition, LocationKind, LocationOwner, Shared};
+pub(crate) use crate::part::manifest_locations::{ChannelEnd, LocationDefinition, LocationKind, Shared, TransferOwner};
 
-/// Version of the file. Other versions are rejected.
-const FORMAT: u32 = 2;
+/// Version of the file. A newer version is rejected; a part of an older one is written again from its journal.
+const FORMAT: u32 = 3;
 
 /// The version in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,9 +59,6 @@ pub(crate) struct Manifest {
     pub process_problem: String,
     /// What the part shows.
     pub level: Level,
-    /// The size of the chunks of the event files.
-    #[serde(default = "first_event_chunk_bytes")]
-    pub event_chunk_bytes: u64,
     pub clock: ClockQuality,
     /// Simultaneous readings of several clocks.
     pub anchors: Vec<Anchor>,
@@ -70,6 +67,8 @@ pub(crate) struct Manifest {
     pub strings: Shared<String>,
     pub attributes: Shared<AttributeDefinition>,
     pub regions: Shared<RegionDefinition>,
+    /// The regions of which something is a record, ascending: parameter n has the name of the n-th.
+    pub parameters: Vec<u32>,
     pub comms: Vec<CommDefinition>,
     /// Rank and number of ranks of the communicators for which NCCL stated impossible ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -80,6 +79,10 @@ pub(crate) struct Manifest {
     /// The process's GPUs, as far as its events distinguish them.
     pub gpus: Vec<Gpu>,
     pub locations: Vec<LocationDefinition>,
+    /// The channels on which the process did network transfers, ascending.
+    pub channel_ends: Vec<ChannelEnd>,
+    /// Whether steps put data into the memory of peers.
+    pub has_puts: bool,
     pub gpu_work: GpuWorkDefinition,
     pub gpu_clocks: Vec<GpuClockDefinition>,
     /// Digests of each rank's calls; the calls are in the file `collectives`.
@@ -114,11 +117,6 @@ pub(crate) struct Manifest {
     /// Why the number of callbacks after the end of recording is unknown. Not stored.
     #[serde(skip)]
     pub late_problem: Option<String>,
-}
-
-/// The size in parts whose manifest does not have it.
-fn first_event_chunk_bytes() -> u64 {
-    1 << 20
 }
 
 /// The late callbacks that a part counts, zero if it has no such file, and why the file cannot be read.
@@ -190,10 +188,9 @@ impl Manifest {
     /// [`Self::read`] with the event files checked: a location without a sound file has no events, and a problem.
     pub(crate) fn read_with_events(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::read(part)?;
-        let chunk_bytes = manifest.event_chunk_bytes;
         for (number, location) in manifest.locations.iter_mut().enumerate() {
             let path = event_file(part, number);
-            let lost = match check_event_file(&path, chunk_bytes) {
+            let lost = match check_event_file(&path, EVENT_CHUNK_BYTES) {
                 Ok(events) if events == location.events => continue,
                 Ok(events) => format!("{} has {events} events instead of {}", path.display(), location.events),
                 // The system did not read it: another attempt may.
@@ -336,8 +333,8 @@ mod tests {
     #[test]
     fn a_manifest_of_another_version_is_refused() {
         let part = tempfile::tempdir().expect("a directory");
-        fs::write(part.path().join(MANIFEST), r#"{"format": 3, "strings": 7}"#).expect("written");
+        fs::write(part.path().join(MANIFEST), r#"{"format": 4, "strings": 7}"#).expect("written");
         let error = Manifest::read(part.path()).expect_err("refused").to_string();
-        assert!(error.contains("format 3 is not what"), "{error}");
+        assert!(error.contains("format 4 is not what"), "{error}");
     }
 }

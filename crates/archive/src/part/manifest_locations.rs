@@ -17,9 +17,10 @@ pub(crate) enum LocationKind {
         /// Whether this is a CUDA thread, which calls host functions.
         is_callback: bool,
     },
+    /// Threads of the proxy, whose lives do not overlap.
     Proxy {
-        /// The system's thread id; 0 if unknown.
-        thread_id: u32,
+        /// The system's thread ids; 0 if unknown.
+        thread_ids: Vec<u32>,
     },
     Communicator {
         /// An index into [`crate::part::manifest::Manifest::comms`].
@@ -38,29 +39,10 @@ pub(crate) enum LocationKind {
         /// Whether another context on the GPU has a stream with the same number.
         is_ambiguous: bool,
     },
-    Channel {
-        owner: LocationOwner,
-        channel: u8,
-    },
-    Net(Connection),
     /// The ranges of an NVTX domain that one thread starts and any thread ends.
     Ranges {
         /// Empty for the default domain.
         domain: String,
-    },
-    /// A slot of a network connection, which has one step in progress at a time.
-    Step {
-        #[serde(flatten)]
-        connection: Connection,
-        /// Number of the slot: 0 … 7.
-        slot: u8,
-    },
-    /// The network plugin's work for a slot.
-    Plugin {
-        #[serde(flatten)]
-        connection: Connection,
-        /// Number of the slot: 0 … 7.
-        slot: u8,
     },
 }
 
@@ -69,50 +51,32 @@ impl LocationKind {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Thread { thread_id, name, .. } => format!("thread {thread_id} ({name})"),
-            Self::Proxy { thread_id } => format!("proxy thread {thread_id}"),
+            Self::Proxy { thread_ids } => format!("proxy threads {thread_ids:?}"),
             Self::Communicator { comm, rank, .. } => format!("rank {rank} of communicator {comm}"),
             Self::Stream { stream, .. } => format!("stream {stream}"),
-            Self::Channel { channel, .. } => format!("channel {channel}"),
             Self::Ranges { domain } => format!("the started ranges of the NVTX domain {domain:?}"),
-            Self::Net(connection) => format!("the connection with rank {}", connection.peer),
-            Self::Step { connection, slot } => format!("slot {slot} of the connection with rank {}", connection.peer),
-            Self::Plugin { connection, slot } => {
-                format!("the network plugin in slot {slot} of the connection with rank {}", connection.peer)
-            }
         }
     }
-
-    /// Whether this is a slot whose steps put data into the memory of a peer.
-    pub(crate) const fn is_sending_step(&self) -> bool {
-        matches!(self, Self::Step { connection, .. } if connection.send)
-    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Connection {
-    pub owner: LocationOwner,
+/// A direction of a channel on which a process did network transfers for a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct ChannelEnd {
+    pub owner: TransferOwner,
     pub channel: u8,
     pub send: bool,
-    pub peer: i32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "of")]
-pub(crate) enum LocationOwner {
+pub(crate) enum TransferOwner {
     Rank {
         /// An index into [`crate::part::manifest::Manifest::comms`].
         comm: u32,
         rank: u32,
-        /// An index into [`crate::part::manifest::Manifest::gpus`].
-        gpu: u32,
     },
-    /// A communicator without a beginning in the journal: another process's, worked for here (PXN), or this process's
-    /// own whose beginning could not be recorded.
-    Foreign {
-        /// The context as the process handed it out.
-        context: u64,
-        own: bool,
-    },
+    /// A rank of another process, worked for here (PXN), by the context that it handed out.
+    Foreign { context: u64 },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

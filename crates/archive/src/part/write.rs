@@ -20,8 +20,8 @@ use crate::part::files::{
     LockFile, MANIFEST, Staging, TRACES, is_final, put_in_place, remove_if_there, still_ours, why_unusable, write_json,
 };
 use crate::part::manifest::{
-    AttributeDefinition, Connection, Format, GpuClockDefinition, LocationDefinition, LocationKind, LocationOwner,
-    Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
+    AttributeDefinition, ChannelEnd, Format, GpuClockDefinition, LocationDefinition, LocationKind, Manifest,
+    RegionDefinition, StepRangeDefinition, SwitchDefinition, TransferOwner, read_late,
 };
 use crate::part::traffic::Traffic;
 use clocks::gpu::GpuCalibration;
@@ -39,12 +39,13 @@ use model::links::transfers::RemoteTransfers;
 use model::process::{Owner, Process, read_since};
 use model::tables::Tables;
 use model::tables::ranges::SwitchAt;
+use nccl_events::event::ProxyOp;
 use nccl_events::ids::{EventId, index, index_u32};
 use nccl_events::schema::Counts;
 use nccl_events::schema::attribute::AttributeId;
 use nccl_events::schema::carriers::Type;
 use nccl_events::sort::Gather;
-use nccl_events::{Cause, Progress};
+use nccl_events::{Cause, Kind, Progress};
 use otf2::{AttributeType, LocationRef, PartWriter};
 use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,7 @@ pub(super) struct Builder<'a> {
     pub(super) model: &'a Process<'a>,
     pub(super) definitions: &'a Definitions,
     pub(super) is_provisional: bool,
+    pub(super) has_puts: bool,
 }
 
 impl Builder<'_> {
@@ -80,18 +82,20 @@ impl Builder<'_> {
             process: self.recording.process.clone(),
             process_problem: self.recording.process_problem.clone(),
             level: self.model.level,
-            event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
             clock: clock.quality.clone(),
             anchors: ticks::choose_anchors(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),
             strings: self.definitions.strings.clone().into(),
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
+            parameters: self.definitions.parameters.iter().map(|region| region.get()).collect(),
             comms: comms.comms.iter().map(|comm| CommDefinition::new(comm, &outcome.symbols)).collect(),
             impossible_ranks: impossible_ranks(tables).collect(),
             parents: parents(self.model),
             gpus: comms.gpus.clone(),
             locations,
+            channel_ends: channel_ends(self.model),
+            has_puts: self.has_puts,
             gpu_work: timeline::definitions::gpu_work(&links.gpu, &outcome.symbols),
             gpu_clocks: gpu_clocks(self.model),
             collectives,
@@ -141,6 +145,8 @@ fn attribute(attribute: AttributeId) -> AttributeDefinition {
         Type::F64 => AttributeType::F64,
         Type::String => AttributeType::String,
         Type::Location => AttributeType::Location,
+        Type::Region => AttributeType::Region,
+        Type::Comm => AttributeType::Comm,
     };
     AttributeDefinition {
         name: attribute.name().to_owned(),
@@ -210,20 +216,21 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
     }
 }
 
-pub(super) fn location_kind(model: &Process<'_>, threads: &[u32], key: LocationKey) -> LocationKind {
-    let connection = |of, channel, send, peer| Connection { owner: owner(model, of), channel, send, peer };
+pub(super) fn location_kind(model: &Process<'_>, threads: LocationThreads<'_>, key: LocationKey) -> LocationKind {
+    let thread = |thread: u32| model.tables.threads.get(index(thread));
     match key {
         LocationKey::Thread(number) => {
-            let thread = threads.get(index(number)).and_then(|&thread| model.tables.threads.get(index(thread)));
+            let thread = threads.calling.get(index(number)).and_then(|at| thread(*at));
             LocationKind::Thread {
                 thread_id: thread.map_or(0, |thread| thread.thread_id),
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
                 is_callback: thread.is_some_and(|thread| model.callback_threads.contains(&thread.key())),
             }
         }
-        LocationKey::Proxy(thread) => {
-            let thread_id = model.tables.threads.get(index(thread)).map_or(0, |thread| thread.thread_id);
-            LocationKind::Proxy { thread_id }
+        LocationKey::Proxy(number) => {
+            let threads = threads.proxy.get(index(number)).map_or(&[][..], Vec::as_slice);
+            let thread_ids = threads.iter().map(|at| thread(*at).map_or(0, |thread| thread.thread_id));
+            LocationKind::Proxy { thread_ids: thread_ids.collect() }
         }
         LocationKey::Communicator(context) => {
             let member = model.comms.member(context);
@@ -243,28 +250,27 @@ pub(super) fn location_kind(model: &Process<'_>, threads: &[u32], key: LocationK
             let domain = model.links.ranges.domains.get(index(number)).map(|&domain| model.symbols.text(domain));
             LocationKind::Ranges { domain: domain.unwrap_or_default().to_owned() }
         }
-        LocationKey::Channel(of, channel) => LocationKind::Channel { owner: owner(model, of), channel },
-        LocationKey::Net(of, channel, send, peer) => LocationKind::Net(connection(of, channel, send, peer)),
-        LocationKey::Plugin(of, channel, send, peer, slot) => {
-            LocationKind::Plugin { connection: connection(of, channel, send, peer), slot }
-        }
-        LocationKey::Step(of, channel, send, peer, slot) => {
-            LocationKind::Step { connection: connection(of, channel, send, peer), slot }
-        }
     }
 }
 
-fn owner(model: &Process<'_>, owner: Owner) -> LocationOwner {
-    match owner {
-        Owner::Context(context) => match model.comms.member(context) {
-            Some(member) => LocationOwner::Rank { comm: member.comm, rank: member.rank, gpu: member.gpu },
-            None => LocationOwner::Foreign { context: 0, own: false },
-        },
-        Owner::Foreign(context) => LocationOwner::Foreign {
-            context,
-            own: model.tables.is_own_context(context) && model.tables.find_context(context).is_none(),
-        },
-    }
+fn channel_ends(model: &Process<'_>) -> Vec<ChannelEnd> {
+    let shown = model.level.shows(Kind::ProxyOp).then(|| model.tables.rows::<ProxyOp>()).into_iter().flatten();
+    let ends = shown.filter_map(|(_, op)| {
+        let owner = match model.owner_of_transfer(op) {
+            Owner::Context(context) => {
+                let member = model.comms.member(context)?;
+                TransferOwner::Rank { comm: member.comm, rank: member.rank }
+            }
+            Owner::Foreign(context) if transfers::is_for_another(model.tables, op) => {
+                TransferOwner::Foreign { context }
+            }
+            // The beginning of its communicator was lost.
+            Owner::Foreign(_) => return None,
+        };
+        Some(ChannelEnd { owner, channel: op.fields.channel, send: op.fields.is_send })
+    });
+    let ends: BTreeSet<ChannelEnd> = ends.gather();
+    ends.into_iter().collect()
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -329,8 +335,10 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     deadline.check()?;
 
     let staging = Staging::create(part, STAGING)?;
-    let Timeline { locations, threads, .. } = timeline;
-    let files = EventFiles { deadline: &deadline, model: &model, definitions: &definitions, threads: &threads };
+    let Timeline { locations, threads, proxy_threads, .. } = timeline;
+    let has_puts = locations.iter().any(Location::has_puts);
+    let threads = LocationThreads { calling: &threads, proxy: &proxy_threads };
+    let files = EventFiles { deadline: &deadline, model: &model, definitions: &definitions, threads };
     let locations = files.write(locations, staging.path(), &mut counts, progress)?;
     let (calls, collectives) = calls_of_ranks(tables, &model.links, &model.comms, symbols);
     calls.write(&staging.path().join(CALLS))?;
@@ -344,6 +352,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
         model: &model,
         definitions: &definitions,
         is_provisional: options.provisional,
+        has_puts,
     };
     let manifest = builder.manifest(locations, collectives, counts);
     commit(part, &staging, &manifest, options.provisional)?;
@@ -410,7 +419,14 @@ pub(super) struct EventFiles<'a> {
     pub(super) deadline: &'a Deadline<'a>,
     pub(super) model: &'a Process<'a>,
     pub(super) definitions: &'a Definitions,
-    pub(super) threads: &'a [u32],
+    pub(super) threads: LocationThreads<'a>,
+}
+
+/// The threads that locations count: indices in [`Tables::threads`].
+#[derive(Clone, Copy)]
+pub(super) struct LocationThreads<'a> {
+    pub(super) calling: &'a [u32],
+    pub(super) proxy: &'a [Vec<u32>],
 }
 
 impl EventFiles<'_> {

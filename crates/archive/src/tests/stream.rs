@@ -47,6 +47,8 @@ pub(crate) struct Built {
     pub(crate) order: Vec<(LocationKey, u32)>,
     /// Intervals by location and sibling.
     pub(crate) locations: BTreeMap<(LocationKey, u32), Vec<Item>>,
+    /// What is shown as records, by location, in the order of the archive.
+    pub(crate) recorded: BTreeMap<LocationKey, Vec<Item>>,
 }
 
 impl Stream {
@@ -212,7 +214,7 @@ impl Stream {
         let threads = timeline.threads.iter().map(|&thread| tables.threads[index(thread)].name.clone()).collect();
         let order = timeline.locations.iter().map(|location| (location.key, location.sibling)).collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
-        let mut locations = BTreeMap::new();
+        let (mut locations, mut recorded) = (BTreeMap::new(), BTreeMap::<LocationKey, Vec<Item>>::new());
         for mut location in timeline.locations {
             let key = location.key;
             let items = location.instances.iter().map(|one| (one.instance.kind, one.start, one.end));
@@ -225,8 +227,13 @@ impl Stream {
                 _ => None,
             });
             records.entry(key).or_default().extend(messages);
+            let shown = events.iter().filter_map(|event| match event.body {
+                EventBody::Record(shown) => Some((shown.instance.kind, shown.start, shown.end)),
+                _ => None,
+            });
+            recorded.entry(key).or_default().extend(shown);
         }
-        Built { order, threads, locations, records, model, counts }
+        Built { order, threads, locations, recorded, records, model, counts }
     }
 }
 
@@ -239,6 +246,11 @@ impl Built {
     /// The contents of a location's first row.
     pub(crate) fn location(&self, key: LocationKey) -> &[Item] {
         &self.locations[&(key, 0)]
+    }
+
+    /// What is shown as records on a location.
+    pub(crate) fn recorded(&self, key: LocationKey) -> &[Item] {
+        &self.recorded[&key]
     }
 
     /// How many events were recorded, were written, and are not shown.

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use crate::job::{new_job, record_two_ranks, unified, write};
-use crate::read::{events, print, text};
+use crate::read::{print, text};
 use archive::{FinalizeOptions, PartState, WriteOptions, finalize, write_part};
 use journal::testing::{Process, ProcessIdentity};
 use nccl_events::Kind;
-use otf2::verbatim::rewrite_events;
-use otf2::{AttributeValue, LocationRef};
+use otf2::AttributeValue;
 use serde_json::Value;
 
 /// The clock of a GPU is stated on the locations that show its times, and on no others.
@@ -159,7 +158,7 @@ fn a_part_of_another_version_is_written_anew_if_it_is_older() {
     let parts = record_two_ranks(out);
     let options = FinalizeOptions { keep_journal: true, ..FinalizeOptions::default() };
     let _made = finalize(out, &options, &()).expect("finalized");
-    for (format, is_written) in [(1, true), (3, false)] {
+    for (format, is_written) in [(2, true), (4, false)] {
         change_manifest(&parts[1], |manifest| manifest["format"] = Value::from(format));
         let summary = finalize(out, &options, &()).expect("finalized");
         let state = &summary.parts[1].state;
@@ -190,43 +189,4 @@ fn chunks_are_as_large_as_definitions_need() {
         assert_eq!((archive.event_chunk_bytes(), archive.definitions_chunk_bytes()), (256 << 10, chunk_bytes));
         assert!(print(out).contains("ncclAllReduce"));
     }
-}
-
-/// The event files of an older plugin have chunks of 1 MiB, and its manifest does not say so.
-#[test]
-fn parts_with_other_chunks_become_one_archive() {
-    let out: &Path = &new_job();
-    let who = |rank| ProcessIdentity { rank, ranks: 2, in_environment: true };
-    let parts = [0, 1].map(|rank| {
-        let mut process = Process::begin(out, who(rank));
-        (0..4000).for_each(|sequence| process.collective(sequence));
-        process.end()
-    });
-    parts.iter().for_each(|part| write(part));
-    let wanted = events(&unified(out));
-    assert!(wanted.values().any(|events| events.len() >= 16_000));
-    let traces = std::fs::read_dir(parts[1].join("traces")).expect("event files");
-    let mut is_rewritten = false;
-    for file in traces {
-        let file = file.expect("a file").path();
-        let other = parts[1].join("other");
-        if rewrite_events(&file, 256 << 10, &other, 1 << 20).expect("rewritten") {
-            std::fs::rename(&other, &file).expect("renamed");
-            is_rewritten = true;
-        }
-    }
-    assert!(is_rewritten, "no file has several chunks");
-    change_manifest(&parts[1], |manifest| {
-        let bytes = manifest.as_object_mut().expect("an object").remove("event_chunk_bytes");
-        assert_eq!(bytes, Some(Value::from(256 << 10)));
-    });
-    let archive = unified(out);
-    assert_eq!((archive.event_chunk_bytes(), archive.property("NCCL::PROBLEM_LIST")), (256 << 10, None));
-    let read = events(&archive);
-    let counts = |events: &std::collections::BTreeMap<LocationRef, Vec<_>>| {
-        events.iter().map(|(location, events)| (*location, events.len())).collect::<Vec<(LocationRef, usize)>>()
-    };
-    assert_eq!(counts(&read), counts(&wanted));
-    assert!(read == wanted);
-    let _printed = print(out);
 }

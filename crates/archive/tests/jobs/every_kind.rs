@@ -238,7 +238,8 @@ fn proxy_thread(process: &mut Process) {
     }
 }
 
-/// Location, region group, region, attributes on ENTER, attributes on LEAVE. Values from a clock are `…`.
+/// Location, region group, region, attributes on ENTER, attributes on LEAVE; or location, `record`, parameter,
+/// attributes, number. Values from a clock are `…`.
 type Row = [String; 5];
 
 pub(crate) fn carried(definitions: &Definitions, event: &Event) -> String {
@@ -248,8 +249,9 @@ pub(crate) fn carried(definitions: &Definitions, event: &Event) -> String {
         match name {
             // Ids differ from run to run.
             "event" => assert!(value != "0"),
-            "parent" => {}
-            "launch" | "queued_ns" | "start_moved_ns" => all.push(format!("{name}=…")),
+            "parent" | "group" => {}
+            "launch" | "queued_ns" | "start_moved_ns" | "duration_ns" | "wait_gpu_ns" | "wait_peer_ns"
+            | "wait_net_ns" | "flush_ns" => all.push(format!("{name}=…")),
             _ => all.push(format!("{name}={value}")),
         }
     }
@@ -285,6 +287,16 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
                         name,
                         open.pop().expect("entered"),
                         carried(definitions, event),
+                    ]);
+                }
+                EventKind::ParameterUnsignedInt { parameter, value } => {
+                    let name = text(definitions, definitions.parameters[&parameter].name).to_owned();
+                    rows.push([
+                        location.clone(),
+                        "record".to_owned(),
+                        name,
+                        carried(definitions, event),
+                        value.to_string(),
                     ]);
                 }
                 _ => {}

@@ -251,7 +251,7 @@ impl<'a> Operations<'a> {
     pub(crate) fn finish(self) -> Vec<OperationRow> {
         let classes = self.classes.into_iter();
         let mut rows: Vec<OperationRow> =
-            classes.map(|((region, _), class)| class.row(self.trace.region_name(region))).collect();
+            classes.map(|((region, _), class)| class.row(self.trace.function_name(region))).collect();
         nccl_events::sort::sort_by(&mut rows, |a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
         rows
     }

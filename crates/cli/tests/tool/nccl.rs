@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nccl_events::Kind;
 use otf2::verbatim::Definition;
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, EventWriter,
@@ -49,6 +50,11 @@ pub(crate) struct Nccl {
 const OPERATION: RegionRef = RegionRef::new(0);
 const CALL: RegionRef = RegionRef::new(1);
 const RANGE: RegionRef = RegionRef::new(2);
+
+/// `nccl.event` of an operation.
+pub(crate) fn operation_id(call: u64, rank: u64) -> u64 {
+    (100 * call + rank + 1) << 6 | u64::from(Kind::Coll as u8)
+}
 
 /// How much earlier than a call the range around it begins, and how much later it ends.
 pub(crate) const AROUND: Moment = 500;
@@ -161,7 +167,7 @@ impl Nccl {
             // A string and an attribute by the process's own numbers, mapped by the tables below.
             attributes.add(AttributeRef::new(1), AttributeValue::String(StringRef::new(0)))?;
             // `nccl.event`.
-            attributes.add(AttributeRef::new(0), AttributeValue::U64(100 * call + rank + 1))?;
+            attributes.add(AttributeRef::new(0), AttributeValue::U64(operation_id(call, rank)))?;
             to.enter(at(enter), OPERATION, &attributes)?;
             to.mpi_collective_begin(at(enter), none)?;
             let collective = Collective {
@@ -219,8 +225,8 @@ impl Nccl {
         for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
             to.attribute(number, name, Some("shown by"), attribute_type);
         }
-        to.region(OPERATION, ["ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"], None, 25, 4);
-        to.region(CALL, ["ncclAllReduce", "nccl::call::CollApi::ncclAllReduce"], None, 25, 4);
+        to.region(OPERATION, ["ncclAllReduce", "nccl::operation::ncclAllReduce"], None, 25, 4);
+        to.region(CALL, ["ncclAllReduce", "nccl::call::ncclAllReduce"], None, 25, 4);
         if self.has_ranges {
             to.region(RANGE, ["step #", "nvtx::app::step #"], None, 3, 1);
         }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::kineto::foreign_read::{Kernel, Reader};
 use crate::kineto::job::{FIRST_OWN_PID, Job};
 use crate::kineto::json::{Args, Events, Track, quoted};
-use crate::kineto::locations::{add_track, track, tracks};
+use crate::kineto::locations::{Lanes, add_track, track, tracks};
 use crate::kineto::{foreign_read, json};
 use crate::source;
 use crate::source::{Output, Selection, Source};
@@ -178,8 +178,16 @@ impl Writing<'_> {
         events.name("process", Track { pid, tid: 0 }, &name, FIRST_OWN_PID);
         for location in tracks(job, self.rank) {
             let track = track(job, self.rank, location, pid);
-            events.name("thread", track, &job.source.trace.location_name(location), track.tid);
-            self.selection.slices(location, |slice| add_track(job, slice, track, &mut events))?;
+            let is_own = job.owners.get(&location) == Some(&self.rank);
+            if is_own {
+                events.name("thread", track, &job.source.trace.location_name(location), track.tid);
+            }
+            let mut lanes = Lanes::new(job, self.rank, location, pid);
+            self.selection.slices(location, |slice| match slice.lane {
+                Some(lane) if job.rank_of_lane(lane) == self.rank => lanes.add(job, (lane, slice), &mut events),
+                None if is_own => add_track(job, slice, track, &mut events),
+                _ => {}
+            })?;
         }
         self.events = events.finish()?;
         Ok(())
@@ -391,7 +399,7 @@ impl<'a> Matching<'a> {
     fn differs(&self, number: u32, wanted: &Kernel) -> Option<bool> {
         let kernel = self.job.kernels.get(number);
         let operation = self.job.tables.operations.row(index(kernel.operation));
-        let name = self.job.source.trace.region_name(operation.function);
+        let name = self.job.source.trace.function_name(operation.function);
         let is_other = wanted.family.is_some() && json::family(&name) != wanted.family;
         // A kernel of several functions is named after any one of them.
         if is_other && kernel.operations == 1 {

@@ -12,7 +12,7 @@ use crate::source::Source;
 use crate::values;
 use crate::values::number;
 use analysis::read::{Operation, Tables};
-use analysis::{MatchedCollectives, Role, Slice};
+use analysis::{Lane, MatchedCollectives, Role, Slice};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::Function;
@@ -185,8 +185,27 @@ impl<'a> Job<'a> {
             .any(|location| trace.location_kind(location) == Some(LocationKind::Stream) && trace.has_events(location))
     }
 
+    /// The number of a location in the file of a rank; threads that belong to another rank follow its own locations.
     pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
-        self.locations[index(rank)].partition_point(|other| *other < location) as u64 + 1
+        let number = |rank: u32| self.locations[index(rank)].partition_point(|other| *other < location) as u64 + 1;
+        match self.owners.get(&location) {
+            Some(owner) if *owner != rank => self.locations[index(rank)].len() as u64 + number(*owner),
+            _ => number(rank),
+        }
+    }
+
+    /// The rank whose file shows a lane: that of its records or, if unknown here, that of their location.
+    pub(super) fn rank_of_lane(&self, lane: Lane) -> u32 {
+        let owner = |location: LocationRef| self.owners.get(&location).copied();
+        lane.member(self.source.trace).and_then(owner).or_else(|| owner(lane.location)).unwrap_or(0)
+    }
+
+    /// The ranks of a process that the filter keeps.
+    pub(super) fn wanted_of_process(&self, process: LocationGroupRef) -> impl Iterator<Item = u32> + '_ {
+        let members = &self.tables.members;
+        let is_wanted = |member: &u32| self.source.wants_rank(members.row(*member).location);
+        let ranks = (0..).zip(&members.job_ranks).filter(move |(_, rank)| rank.process == process);
+        ranks.filter(move |(_, rank)| rank.members.iter().any(is_wanted)).map(|(rank, _)| rank)
     }
 
     /// The first rank of a rank's process, to which the process's threads belong.
@@ -219,7 +238,7 @@ impl<'a> Job<'a> {
         let operation = self.tables.operations.row(index(row));
         let member = members.row(operation.member);
         let (number, size) = (member.communicator, members.size(member.communicator));
-        let name = trace.region_name(operation.function);
+        let name = trace.function_name(operation.function);
         let function = Function::from_region(&name);
         let is_root = operation.partner == member.rank;
         let known = self.elements.binary_search_by_key(&row, |(row, ..)| *row);

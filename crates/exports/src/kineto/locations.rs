@@ -1,11 +1,13 @@
 //! Writes locations' region instances as events of PyTorch's profiler.
 
+use std::collections::BTreeMap;
+
 use crate::error::Result;
 use crate::kineto::job::{FIRST_OWN_PID, Job};
 use crate::kineto::json;
 use crate::kineto::json::{Args, Events, Track};
 use crate::source::{Output, Selection};
-use analysis::{Role, Slice};
+use analysis::{Lane, Role, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::ids::index;
 use nccl_events::schema::attribute::AttributeId;
@@ -40,18 +42,45 @@ impl<'a> Locations<'a> {
         if job.source.trace.is_thread(location) {
             return self.thread(location, rank);
         }
+        let kind = job.source.trace.location_kind(location);
+        if !matches!(kind, Some(LocationKind::Communicator | LocationKind::Stream)) {
+            return self.tracks(location, rank);
+        }
         let Some(output) = &self.outputs[index(rank)] else {
             return Ok(EventCounts::default());
         };
-        let mut events = Events::new(output, None);
-        match job.source.trace.location_kind(location) {
-            Some(LocationKind::Communicator) => return self.operations(location, rank, events),
-            Some(LocationKind::Stream) => return self.stream(location, rank, events),
-            _ => {}
+        let events = Events::new(output, None);
+        match kind {
+            Some(LocationKind::Communicator) => self.operations(location, rank, events),
+            _ => self.stream(location, rank, events),
         }
-        let track = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
-        self.selection.slices(location, |slice| add_track(job, slice, track, &mut events))?;
-        Ok(EventCounts { events: events.finish()?, ..EventCounts::default() })
+    }
+
+    /// Writes ranges and the states of threads to the file of their process's first rank, records to those of their
+    /// ranks.
+    fn tracks(&self, location: LocationRef, first: u32) -> Result<EventCounts> {
+        let job = self.job;
+        let pid = |rank: u32| FIRST_OWN_PID + u64::from(rank);
+        let own = track(job, first, location, pid(first));
+        let mut files: BTreeMap<u32, (Events<'_>, Lanes)> = BTreeMap::new();
+        self.selection.slices(location, |slice| {
+            let rank = slice.lane.map_or(first, |lane| job.rank_of_lane(lane));
+            let Some(output) = &self.outputs[index(rank)] else {
+                return;
+            };
+            let (events, lanes) = files
+                .entry(rank)
+                .or_insert_with(|| (Events::new(output, None), Lanes::new(job, rank, location, pid(rank))));
+            match slice.lane {
+                Some(lane) => lanes.add(job, (lane, slice), events),
+                None => add_track(job, slice, own, events),
+            }
+        })?;
+        let mut written = EventCounts::default();
+        for (events, _) in files.into_values() {
+            written.events += events.finish()?;
+        }
+        Ok(written)
     }
 
     /// Writes calls as operators, and launches as CUDA's.
@@ -60,7 +89,14 @@ impl<'a> Locations<'a> {
         let track = Track { pid: job.process_id(job.process(first)).unwrap_or(0), tid: job.thread(location) };
         let files = self.outputs.iter().map(|output| output.as_ref().map(|output| Events::new(output, None)));
         let mut files: Vec<Option<Events<'_>>> = files.collect();
+        let mut lanes = Lanes::new(job, first, location, FIRST_OWN_PID + u64::from(first));
         self.selection.slices(location, |slice| {
+            if let Some(lane) = slice.lane {
+                if let Some(events) = &mut files[index(first)] {
+                    lanes.add(job, (lane, slice), events);
+                }
+                return;
+            }
             let event = trace.fields_of(&slice.attributes).event.unwrap_or(0);
             let class = trace.region(slice.region).map(|region| region.class);
             let kernel = job.kernels.kernel_of_launch(event).filter(|_| class != Some(RegionClass::Api));
@@ -107,7 +143,11 @@ impl<'a> Locations<'a> {
         let (track, has_streams) = (job.stream(rank, location), job.has_streams(rank));
         let stream = job.stream_number(rank, location, track);
         let mut written = EventCounts::default();
+        let mut lanes = Lanes::new(job, rank, location, FIRST_OWN_PID + u64::from(rank));
         self.selection.slices(location, |slice| {
+            if let Some(lane) = slice.lane {
+                return lanes.add(job, (lane, slice), &mut events);
+            }
             let Some(row) = job.row_of(slice).filter(|_| matches!(slice.role, Some(Role::Operation(_)))) else {
                 return;
             };
@@ -123,7 +163,7 @@ impl<'a> Locations<'a> {
                 let mut args = Args::default();
                 self.add_kernel(number, (track.pid, stream), &mut args);
                 args.attributes(trace, &job.attributes, &slice.attributes);
-                let name = trace.region_name(slice.region);
+                let name = trace.function_name(slice.region);
                 let way: AlgorithmFields<'_> = trace.read_fields(&slice.attributes);
                 let name = json::kernel(&name, way.algorithm, way.protocol);
                 events.complete("kernel", &name, track, (kernel.start_ns, kernel.stop_ns), &args);
@@ -202,7 +242,40 @@ pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
         let is_theirs = trace.is_thread(*location) || trace.location_kind(*location) == Some(LocationKind::Stream);
         !is_theirs && trace.has_events(*location)
     };
-    job.locations_of(rank).filter(is_track).collect()
+    // The threads of the process's first rank work for all of its ranks.
+    let first = job.first_of_process(rank);
+    let is_shared =
+        |location: &LocationRef| first != rank && trace.location_kind(*location) == Some(LocationKind::ProxyThread);
+    job.locations_of(rank).chain(job.locations_of(first).filter(is_shared)).filter(is_track).collect()
+}
+
+/// The tracks of a location's lanes.
+pub(super) struct Lanes {
+    pid: u64,
+    /// Above the numbers of locations, and of other locations' lanes.
+    first: u64,
+    known: BTreeMap<Lane, Track>,
+}
+
+/// Numbers of tracks that are kept free for the lanes of a location.
+const MOST_LANES: u64 = 1 << 16;
+
+impl Lanes {
+    pub(super) fn new(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Self {
+        Self { pid, first: job.number_on_rank(rank, location) * MOST_LANES, known: BTreeMap::new() }
+    }
+
+    /// Adds a record, and the name of its track if it is the first one there.
+    pub(super) fn add(&mut self, job: &Job<'_>, (lane, slice): (Lane, &Slice), events: &mut Events<'_>) {
+        let (pid, tid) = (self.pid, self.first + self.known.len() as u64);
+        let track = *self.known.entry(lane).or_insert_with(|| {
+            let track = Track { pid, tid };
+            let name = lane.name(job.source.trace);
+            events.name("thread", track, &name, tid);
+            track
+        });
+        add_track(job, slice, track, events);
+    }
 }
 
 pub(super) fn track(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Track {

@@ -21,7 +21,6 @@ use crate::source::{Output, Selection, Source};
 use analysis::try_in_parallel;
 use nccl_events::archive::LocationKind;
 use nccl_events::ids::index;
-use nccl_events::sort::Gather;
 use otf2::LocationRef;
 
 mod foreign_read;
@@ -95,8 +94,18 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
 
 /// The ranks with wanted locations, not counting threads, which ranks may share.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
-    let locations = selection.locations().iter().copied().filter(|location| !job.source.trace.is_thread(*location));
-    locations.filter_map(|location| job.owners.get(&location).copied()).gather()
+    let trace = job.source.trace;
+    let mut found = BTreeSet::new();
+    for location in selection.locations().iter().filter(|location| !trace.is_thread(**location)) {
+        match trace.location_kind(*location) {
+            // It works for all ranks of its process.
+            Some(LocationKind::ProxyThread) => {
+                found.extend(job.wanted_of_process(trace.process(trace.group(*location))))
+            }
+            _ => found.extend(job.owners.get(location)),
+        }
+    }
+    found
 }
 
 /// The text before the events: readers look for the rank in the first lines.

@@ -39,11 +39,9 @@ impl Part {
         match kind {
             LocationKind::ApiThread | LocationKind::CallbackThread | LocationKind::Ranges => Some(Self::Threads),
             LocationKind::Communicator => Some(Self::Operations),
-            LocationKind::Connection | LocationKind::Slot => Some(Self::Network),
+            LocationKind::ProxyThread => Some(Self::Network),
             LocationKind::Stream => Some(Self::Kernels),
-            LocationKind::NotRecorded | LocationKind::ProxyThread | LocationKind::Channel | LocationKind::NetPlugin => {
-                None
-            }
+            LocationKind::NotRecorded => None,
         }
     }
 }

@@ -11,12 +11,13 @@ use crate::values::signed;
 use analysis::read::Tables;
 use analysis::{Incomparable, MatchedCollective, MatchedCollectives, RegionInfo, Role, Slice, Trace};
 use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, PATH_SEPARATOR, RegionClass, Timing};
+use nccl_events::archive::{PATH_SEPARATOR, RegionClass, Timing};
 use nccl_events::collective::Flow;
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::ids::index;
-use nccl_events::schema::definition::{Nic, ThreadId};
-use otf2::{LocationRef, RegionRef};
+use nccl_events::schema::definition::{ChannelNics, ThreadId};
+use otf2::{CommRef, LocationRef, RegionRef};
+use topology::ChannelNic;
 
 pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,
@@ -26,15 +27,14 @@ pub(super) struct Process<'a> {
     pub(super) folder: PathBuf,
 }
 
-/// What steps inherit from their transfer.
-struct TransferDetails {
-    peer: Option<i32>,
-    channel: Option<i32>,
-    operation: Option<i64>,
-}
-
 nccl_events::fields! {
     struct Details {
+        comm: Comm,
+        rank: Rank,
+        wait_gpu: WaitGpu,
+        wait_peer: WaitPeer,
+        wait_network: WaitNetwork,
+        flush: Flush,
         algorithm: Algorithm,
         protocol: Protocol,
         channels: Channels,
@@ -88,32 +88,35 @@ impl<'a> Process<'a> {
     }
 
     /// Writes transfers and their steps. A process's transfers are in memory while its steps are written.
-    pub(super) fn network(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
-        let is_slot = |location: &LocationRef| self.trace.location_kind(*location) == Some(LocationKind::Slot);
-        let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) =
-            locations.iter().partition(|location| is_slot(location));
-        let mut transfers = HashMap::new();
+    pub(super) fn network(&self, threads: &[LocationRef]) -> Result<Vec<WrittenTable>> {
+        let is_step = |region: &RegionRef| self.trace.role(*region) == Some(Role::Work(Kind::ProxyStep));
+        let has_steps = self.trace.definitions.regions.keys().any(is_step);
+        let mut operations = HashMap::new();
+        let nics = self.nics();
         let mut table = self.files.create("transfers", &self.folder);
-        for location in connections {
-            let (communicator, rank) = self.member(location);
-            self.selection.slices(location, |slice| {
+        for location in threads {
+            self.selection.slices(*location, |slice| {
                 if slice.role != Some(Role::Work(Kind::ProxyOp)) {
                     return;
                 }
                 let fields = self.trace.fields_of(&slice.attributes);
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
-                let (peer, channel) = (fields.peer.map(small), fields.channel.map(small));
+                let (communicator, rank) = self.rank_of(&details);
                 let operation = fields.parent.map(u64::cast_signed);
-                if let Some(event) = fields.event.filter(|_| !slots.is_empty()) {
-                    transfers.insert(event, TransferDetails { peer, channel, operation });
+                if let Some(event) = fields.event.filter(|_| has_steps) {
+                    operations.insert(event, operation);
                 }
+                let is_send = self.trace.is_send(slice.region) == Some(true);
                 table.push(columns::Transfer {
                     communicator,
                     rank,
-                    peer,
-                    channel,
-                    direction: direction(self.function(slice.region) == "netSend"),
-                    nic: self.trace.location_property(location, Nic),
+                    peer: fields.peer.map(small),
+                    channel: fields.channel.map(small),
+                    direction: direction(is_send),
+                    nic: self
+                        .member_location(&details)
+                        .zip(fields.channel)
+                        .and_then(|(member, channel)| nics.get(&(member, channel, is_send)).map(String::as_str)),
                     bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
@@ -124,60 +127,57 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        Ok([table.close()?, self.steps(&slots, &transfers)?].into_iter().flatten().collect())
+        Ok([table.close()?, self.steps(threads, &operations)?].into_iter().flatten().collect())
     }
 
-    fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, TransferDetails>) -> Result<Option<WrittenTable>> {
+    fn member_location(&self, details: &Details<'_>) -> Option<LocationRef> {
+        self.trace.members(CommRef::new(details.comm?)).get(index(details.rank?)).copied()
+    }
+
+    /// The network interface of each rank's channels, by direction.
+    fn nics(&self) -> HashMap<(LocationRef, u32, bool), String> {
+        let locations = self.trace.definitions.locations.keys();
+        let lines = locations.flat_map(|location| {
+            let nics = self.trace.location_property(*location, ChannelNics).unwrap_or_default();
+            nics.lines().filter_map(ChannelNic::parse).map(move |nic| (*location, nic))
+        });
+        lines.map(|(location, nic)| ((location, nic.channel, nic.is_send), nic.nic)).collect()
+    }
+
+    /// `operations` has the operation of each transfer.
+    fn steps(&self, threads: &[LocationRef], operations: &HashMap<u64, Option<i64>>) -> Result<Option<WrittenTable>> {
         let mut table = self.files.create("steps", &self.folder);
-        for location in slots {
-            let (communicator, rank) = self.member(*location);
-            // The phases of a step follow each other and share its id.
-            let mut open: Option<columns::Step<'_>> = None;
+        for location in threads {
             self.selection.slices(*location, |slice| {
-                let Some(phase) = self.trace.phase(slice.region) else {
+                if slice.role != Some(Role::Work(Kind::ProxyStep)) {
                     return;
-                };
-                let fields = self.trace.fields_of(&slice.attributes);
-                let event = fields.event.map(u64::cast_signed);
-                if let Some(step) = open.take_if(|step| step.event != event) {
-                    table.push(step);
                 }
-                let transfer = fields.parent.and_then(|parent| transfers.get(&parent));
-                let step = open.get_or_insert_with(|| columns::Step {
+                let fields = self.trace.fields_of(&slice.attributes);
+                let details: Details<'_> = self.trace.read_fields(&slice.attributes);
+                let (communicator, rank) = self.rank_of(&details);
+                let is_send = self.trace.is_send(slice.region) == Some(true);
+                let wait = |of: bool, ns: Option<u64>| ns.filter(|_| of == is_send).map(signed);
+                table.push(columns::Step {
                     communicator,
                     rank,
-                    peer: transfer.and_then(|details| details.peer),
-                    channel: transfer.and_then(|details| details.channel),
-                    direction: direction(phase < 3),
-                    bytes: None,
+                    peer: fields.peer.map(small),
+                    channel: fields.channel.map(small),
+                    direction: direction(is_send),
+                    bytes: fields.bytes.map(signed),
                     start_ns: signed(slice.start_ns),
-                    stop_ns: 0,
-                    send_gpu_wait_ns: None,
-                    send_peer_wait_ns: None,
-                    send_wait_ns: None,
-                    recv_wait_ns: None,
-                    recv_flush_wait_ns: None,
-                    recv_gpu_wait_ns: None,
-                    event,
+                    stop_ns: signed(slice.stop_ns),
+                    send_gpu_wait_ns: wait(true, details.wait_gpu),
+                    send_peer_wait_ns: wait(true, details.wait_peer),
+                    send_wait_ns: wait(true, details.wait_network),
+                    recv_wait_ns: wait(false, details.wait_network),
+                    recv_flush_wait_ns: wait(false, details.flush),
+                    recv_gpu_wait_ns: wait(false, details.wait_gpu),
+                    event: fields.event.map(u64::cast_signed),
                     transfer: fields.parent.map(u64::cast_signed),
-                    operation: transfer.and_then(|details| details.operation),
+                    operation: fields.parent.and_then(|parent| operations.get(&parent).copied()).flatten(),
                     location: location.get().cast_signed(),
                 });
-                let slot = match phase {
-                    0 => &mut step.send_gpu_wait_ns,
-                    1 => &mut step.send_peer_wait_ns,
-                    2 => &mut step.send_wait_ns,
-                    3 => &mut step.recv_wait_ns,
-                    4 => &mut step.recv_flush_wait_ns,
-                    _ => &mut step.recv_gpu_wait_ns,
-                };
-                *slot = Some(slot.unwrap_or(0) + signed(slice.stop_ns.saturating_sub(slice.start_ns)));
-                step.stop_ns = signed(slice.stop_ns);
-                step.bytes = fields.bytes.map(signed).or(step.bytes);
             })?;
-            if let Some(step) = open {
-                table.push(step);
-            }
         }
         table.close()
     }
@@ -214,7 +214,16 @@ impl<'a> Process<'a> {
     }
 
     fn member(&self, location: LocationRef) -> (Option<i32>, Option<i32>) {
-        let (comm, rank) = self.trace.rank_of(location).unzip();
+        self.communicator(self.trace.rank_of(location))
+    }
+
+    /// The communicator and rank of a transfer or step; unknown of another process's (PXN).
+    fn rank_of(&self, details: &Details<'_>) -> (Option<i32>, Option<i32>) {
+        self.communicator(details.comm.map(CommRef::new).zip(details.rank))
+    }
+
+    fn communicator(&self, rank: Option<(CommRef, u32)>) -> (Option<i32>, Option<i32>) {
+        let (comm, rank) = rank.unzip();
         let place = comm.and_then(|comm| self.trace.definitions.comms.keys().position(|other| *other == comm));
         (place.and_then(|place| i32::try_from(place).ok()), rank.map(small))
     }
@@ -357,7 +366,8 @@ impl<'a> Process<'a> {
         for location in locations {
             let thread = self.trace.location_property(*location, ThreadId).map(signed);
             self.selection.nested_slices(*location, |slice, around| {
-                let Some(region) = self.trace.region(slice.region) else {
+                // A record on a thread is a kernel channel whose communicator is unknown.
+                let Some(region) = self.trace.region(slice.region).filter(|_| slice.lane.is_none()) else {
                     return;
                 };
                 match region.class {
@@ -387,7 +397,7 @@ impl<'a> Process<'a> {
             path: fields.ranges,
             unfinished: fields.is_unfinished == Some(true),
             event: fields.event.map(u64::cast_signed),
-            parent: fields.parent.map(u64::cast_signed),
+            parent: fields.group_of_call().map(u64::cast_signed),
             location: slice.location.get().cast_signed(),
         }
     }

@@ -4,13 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
-use crate::perfetto::tracks::WRITER;
 use crate::source::{Selection, Source};
 use analysis::units::whole;
-use analysis::{Role, Slice, Trace};
+use analysis::{Lane, LaneKind, Role, Slice, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, Timing};
-use nccl_events::schema::definition::Sibling;
 use otf2::LocationRef;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,8 +42,13 @@ pub(crate) struct Sample {
     pub(crate) value: u64,
 }
 
-/// The counters of locations, each on that which it describes, never on a sibling.
-pub(crate) type Counters = BTreeMap<LocationRef, BTreeMap<Counter, Vec<Sample>>>;
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Each on the location that it describes, never on a sibling.
+    pub(crate) locations: BTreeMap<LocationRef, BTreeMap<Counter, Vec<Sample>>>,
+    /// The network bandwidth of connections, by the location of their records.
+    pub(crate) connections: BTreeMap<LocationRef, BTreeMap<Lane, Vec<Sample>>>,
+}
 
 /// Changes of the amount under way. Exact: whatever is added is subtracted again to the last unit.
 #[derive(Debug, Default)]
@@ -81,8 +84,8 @@ fn rate(bytes: u64, (start_ns, stop_ns): (u64, u64)) -> Option<u64> {
 
 type Loads = BTreeMap<(LocationRef, Counter), Load>;
 
-/// The counters of what is selected; `locations` are those of the export, ascending.
-pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations: &[LocationRef]) -> Result<Counters> {
+/// The counters of what is selected.
+pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>) -> Result<Counters> {
     let trace = source.trace;
     let mut loads = Loads::new();
     let ranks = selection.locations_of_kinds(&[LocationKind::Communicator]);
@@ -93,28 +96,15 @@ pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations
             loads.entry((rank, counter)).or_default().0.extend(load.0);
         }
     }
-    let connections = connections(trace, locations);
-    let mut add = |location: LocationRef, load: Load| {
-        if let Some(connection) = connections.get(&location) {
-            loads.entry((*connection, Counter::NetworkBandwidth)).or_default().0.extend(load.0);
-        }
-    };
-    let slots = selection.locations_of_kinds(&[LocationKind::Slot]);
-    let mut with_steps = BTreeSet::new();
-    for (slot, (load, transfers)) in
-        slots.iter().zip(source.each_location(&slots, |location| steps(trace, selection, location))?)
-    {
-        with_steps.extend(transfers);
-        add(*slot, load);
-    }
-    let lanes = selection.locations_of_kinds(&[LocationKind::Connection]);
-    let lane_loads = source.each_location(&lanes, |location| transfers(trace, selection, location, &with_steps))?;
-    for (lane, load) in lanes.iter().zip(lane_loads) {
-        add(*lane, load);
-    }
-    let mut counters = Counters::new();
+    let threads = selection.locations_of_kinds(&[LocationKind::ProxyThread]);
+    let thread_loads = source.each_location(&threads, |location| connections(trace, selection, location))?;
+    let mut counters = Counters::default();
     for ((location, counter), load) in loads {
-        counters.entry(location).or_default().insert(counter, load.samples());
+        counters.locations.entry(location).or_default().insert(counter, load.samples());
+    }
+    for (location, loads) in threads.into_iter().zip(thread_loads) {
+        let samples = loads.into_iter().map(|(lane, load)| (lane, load.samples()));
+        counters.connections.insert(location, samples.collect());
     }
     Ok(counters)
 }
@@ -138,86 +128,51 @@ fn operations(trace: &Trace, selection: &Selection<'_>, location: LocationRef) -
     Ok([in_flight, bandwidth])
 }
 
-/// The bandwidth of steps while the network moves them, and the transfers with steps that have a size.
-fn steps(trace: &Trace, selection: &Selection<'_>, location: LocationRef) -> Result<(Load, BTreeSet<u64>)> {
-    const SEND_WAIT: usize = 2;
-    const RECV_WAIT: usize = 3;
-    const RECV_FLUSH_WAIT: usize = 4;
-    let (mut load, mut transfers, mut received) = (Load::default(), BTreeSet::new(), None);
+/// The bandwidth of each connection: of its steps while the network moves them, or, where NCCL reports no sizes of
+/// steps, of its transfers.
+fn connections(trace: &Trace, selection: &Selection<'_>, location: LocationRef) -> Result<BTreeMap<Lane, Load>> {
+    let mut loads: BTreeMap<Lane, Load> = BTreeMap::new();
+    let mut with_steps = BTreeSet::new();
+    // The steps of a transfer end before it.
     selection.slices(location, |slice| {
+        let Some(connection) = slice.lane.and_then(|lane| lane.shows.connection()) else { return };
+        let load = loads.entry(Lane { location, shows: LaneKind::Connection(connection), row: 0 }).or_default();
         let fields = trace.fields_of(&slice.attributes);
-        let moving = match trace.phase(slice.region) {
-            Some(SEND_WAIT) => Some(span(slice)),
-            Some(RECV_WAIT) => {
-                received = Some((fields.event, span(slice)));
-                None
-            }
-            // NCCL reports the size when the data is there.
-            Some(RECV_FLUSH_WAIT) => received.take().filter(|wait| wait.0 == fields.event).map(|(_, span)| span),
-            _ => None,
-        };
-        let rate = moving.and_then(|span| Some((span, rate(fields.bytes.filter(|bytes| *bytes > 0)?, span)?)));
-        if let Some((span, rate)) = rate {
-            transfers.extend(fields.parent);
-            load.add(span, rate);
-        }
-    })?;
-    Ok((load, transfers))
-}
-
-/// The bandwidth of whole transfers, of which NCCL reports no sizes of steps.
-fn transfers(
-    trace: &Trace,
-    selection: &Selection<'_>,
-    location: LocationRef,
-    with_steps: &BTreeSet<u64>,
-) -> Result<Load> {
-    let (mut load, mut queued_to) = (Load::default(), None);
-    selection.slices(location, |slice| {
-        // Within a transfer is only its time in the queue.
-        if slice.depth > 0 {
-            queued_to = Some(slice.stop_ns);
-            return;
-        }
-        let begin = queued_to.take().unwrap_or(slice.start_ns);
-        let fields = trace.fields_of(&slice.attributes);
-        let counts_by_step = fields.event.is_some_and(|event| with_steps.contains(&event));
-        let is_open = fields.is_unfinished == Some(true);
-        if slice.role != Some(Role::Work(Kind::ProxyOp)) || counts_by_step || is_open {
-            return;
-        }
         let wire: Wire<'_> = trace.read_fields(&slice.attributes);
-        let span = (begin, slice.stop_ns);
-        load.add(span, wire.bytes.and_then(|bytes| rate(bytes, span)).unwrap_or(0));
+        match slice.role.map(Role::kind) {
+            Some(Kind::ProxyStep) => {
+                let moving_ns = wire.network_ns.unwrap_or(0);
+                let span = match connection.is_send {
+                    true => (slice.stop_ns.saturating_sub(moving_ns), slice.stop_ns),
+                    false => (slice.start_ns, slice.start_ns + moving_ns),
+                };
+                if let Some(rate) = fields.bytes.filter(|bytes| *bytes > 0).and_then(|bytes| rate(bytes, span)) {
+                    with_steps.extend(fields.parent);
+                    load.add(span, rate);
+                }
+            }
+            Some(Kind::ProxyOp)
+                if fields.is_unfinished != Some(true)
+                    && fields.event.is_none_or(|event| !with_steps.remove(&event)) =>
+            {
+                let span = (slice.start_ns + fields.queued_ns.unwrap_or(0), slice.stop_ns);
+                load.add(span, wire.bytes.and_then(|bytes| rate(bytes, span)).unwrap_or(0));
+            }
+            _ => {}
+        }
     })?;
-    Ok(load)
+    Ok(loads)
 }
 
 nccl_events::fields! {
     struct Wire {
         bytes: WireBytes,
+        network_ns: WaitNetwork,
     }
 }
 
 const fn span(slice: &Slice) -> (u64, u64) {
     (slice.start_ns, slice.stop_ns)
-}
-
-/// The connection of each of its locations: siblings and slots follow it, by writer.
-fn connections(trace: &Trace, locations: &[LocationRef]) -> BTreeMap<LocationRef, LocationRef> {
-    let (mut last, mut found) = (BTreeMap::new(), BTreeMap::new());
-    for location in locations {
-        let writer = location.get() & WRITER;
-        match trace.location_kind(*location) {
-            Some(LocationKind::Connection) if trace.location_property(*location, Sibling).is_none() => {
-                last.insert(writer, *location);
-            }
-            Some(LocationKind::Connection | LocationKind::Slot) => {}
-            _ => continue,
-        }
-        found.extend(last.get(&writer).map(|connection| (*location, *connection)));
-    }
-    found
 }
 
 #[cfg(test)]

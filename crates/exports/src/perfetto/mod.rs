@@ -23,7 +23,7 @@ use crate::protobuf::{
 };
 use crate::source::{CHUNK_BYTES, FOREIGN_OTHERS, Output, Selection, Source};
 use crate::values::signed;
-use analysis::{RegionInfo, Trace};
+use analysis::{Fields, Lane, RegionInfo, Slice, Slices, Trace};
 use nccl_events::archive::{LocationKind, RegionClass};
 use otf2::{Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
 
@@ -37,8 +37,8 @@ pub fn write(source: &Source<'_>, out: &Path, with_counters: bool) -> Result<Out
     let tracks = Tracks::new(source, &selection);
     let names = AttributeNames::new(source.trace);
     let counters = match with_counters {
-        true => counters(source, &selection, tracks.locations())?,
-        false => Counters::new(),
+        true => counters(source, &selection)?,
+        false => Counters::default(),
     };
     let output = Output::create(out)?;
     output.append(tracks.packets())?;
@@ -56,8 +56,11 @@ pub fn write(source: &Source<'_>, out: &Path, with_counters: bool) -> Result<Out
             }
         })?;
         failed?;
-        for (counter, samples) in counters.get(&location).into_iter().flatten() {
+        for (counter, samples) in counters.locations.get(&location).into_iter().flatten() {
             sequence.counter(*counter, samples);
+        }
+        for (lane, samples) in counters.connections.get(&location).into_iter().flatten() {
+            sequence.lane_counter(*lane, Counter::NetworkBandwidth, samples);
         }
         output.append(&sequence.bytes)?;
         Ok((sequence.count, sequence.left_out))
@@ -103,6 +106,9 @@ pub(crate) struct Sequence<'a> {
     names: BTreeSet<u64>,
     categories: BTreeSet<u64>,
     metrics: BTreeSet<MetricMemberRef>,
+    slices: Slices<'a>,
+    /// The lanes whose tracks are described.
+    lanes: BTreeSet<Lane>,
     unfinished: Vec<u64>,
     begun: u64,
     group: Group,
@@ -156,6 +162,8 @@ impl<'a> Sequence<'a> {
             names: BTreeSet::new(),
             categories: BTreeSet::new(),
             metrics: BTreeSet::new(),
+            slices: Slices::new(trace, location),
+            lanes: BTreeSet::new(),
             unfinished,
             begun: 0,
             group: Group::default(),
@@ -177,6 +185,12 @@ impl<'a> Sequence<'a> {
         match &event.kind {
             EventKind::Enter(region) => self.begin(*region, event),
             EventKind::Leave(_) => self.end(event),
+            EventKind::ParameterUnsignedInt { .. } => match self.slices.step(after_ns, event) {
+                Some(Slice { lane: Some(lane), region, start_ns, .. }) => {
+                    self.record(lane, region, (start_ns, after_ns), event);
+                }
+                _ => self.left_out.others += u64::from(self.is_foreign),
+            },
             EventKind::Metric { metric, values } => {
                 let Some(class) = self.trace.definitions.metric_classes.get(metric) else {
                     self.left_out.metrics += 1;
@@ -218,6 +232,39 @@ impl<'a> Sequence<'a> {
         self.write(slice, interned);
     }
 
+    /// Adds what is shown as a record, as a slice on the track of its lane.
+    fn record(&mut self, lane: Lane, region: RegionRef, (start_ns, stop_ns): (u64, u64), event: &Event) {
+        let track_uuid = Some(self.tracks.lane_track(lane));
+        self.describe_lane(lane);
+        let mut slice = TrackEvent { track_uuid, ..self.empty(event_type::SLICE_BEGIN) };
+        let mut interned = InternedData::default();
+        let fields: Fields<'_> = self.trace.read_fields(&event.attributes);
+        let info = *self.regions.entry(region).or_insert_with(|| self.trace.region(region));
+        let is_unfinished = fields.is_unfinished == Some(true);
+        slice.name_iid = Some(self.name(region, is_unfinished, &mut interned));
+        self.add_categories(info, is_unfinished, &mut slice, &mut interned);
+        self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
+        let fields = self.trace.read_fields(&event.attributes);
+        let begun = BegunSlice { region: info, is_on_stream: false, fields };
+        self.flows.add(&begun, &mut self.group, &mut slice.flow_ids);
+        self.count += 1;
+        self.packet.timestamp = Some(self.tracks.time_ns(start_ns));
+        self.write(slice, interned);
+        self.packet.timestamp = Some(self.tracks.time_ns(stop_ns));
+        let end = TrackEvent { track_uuid, ..self.empty(event_type::SLICE_END) };
+        self.write(end, InternedData::default());
+    }
+
+    fn describe_lane(&mut self, lane: Lane) {
+        if !self.lanes.contains(&lane) {
+            for (lane, track) in self.tracks.lane(lane) {
+                if self.lanes.insert(lane) {
+                    self.describe(Some(track));
+                }
+            }
+        }
+    }
+
     fn metric(&mut self, member: MetricMemberRef, value: MetricValue) {
         if self.metrics.insert(member) {
             self.describe(self.tracks.metric(self.location, member));
@@ -227,7 +274,16 @@ impl<'a> Sequence<'a> {
 
     /// Adds a counter's values, whose times are in ns from the start of the trace.
     pub(crate) fn counter(&mut self, counter: Counter, samples: &[Sample]) {
-        let track = self.tracks.counter(self.location, counter);
+        self.samples(self.tracks.counter(self.location, counter), samples);
+    }
+
+    /// The same for a connection.
+    pub(crate) fn lane_counter(&mut self, lane: Lane, counter: Counter, samples: &[Sample]) {
+        self.describe_lane(lane);
+        self.samples(self.tracks.lane_counter(lane, counter), samples);
+    }
+
+    fn samples(&mut self, track: TrackDescriptor, samples: &[Sample]) {
         let uuid = track.uuid.unwrap_or_default();
         self.describe(Some(track));
         for sample in samples {

@@ -12,12 +12,12 @@ use crate::protobuf::{
 use crate::source::{Selection, Source};
 use crate::values::Value;
 use analysis::read::{NONE, Tables};
-use analysis::{Fields, MatchedCollectives, RegionInfo, Role, Trace};
+use analysis::{Connection, ConnectionRank, Fields, Lane, LaneKind, MatchedCollectives, RegionInfo, Role, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
-use nccl_events::schema::definition::{ProcessId, Sibling, ThreadId};
+use nccl_events::schema::definition::{ProcessId, ThreadId};
 use nccl_events::sort::Gather;
 use otf2::{AttributeRef, AttributeValue, Event, LocationGroupRef, LocationRef, MetricMemberRef};
 
@@ -27,6 +27,7 @@ pub(crate) enum Space {
     Group = 1,
     Network,
     Location,
+    Lane,
     Metric,
     Counter,
     Chain,
@@ -61,8 +62,6 @@ const fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// The bits of a location's id that identify the process that wrote it.
-pub(crate) const WRITER: u64 = 0xffff_ffff;
 /// The first packet sequence id: Perfetto's own services use small ones.
 const FIRST_SEQUENCE: u32 = 1 << 24;
 
@@ -78,7 +77,7 @@ impl<'a> Tracks<'a> {
     pub(crate) fn new(source: &Source<'a>, selection: &Selection<'a>) -> Self {
         let trace = source.trace;
         let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().gather();
-        // Channels are below the track of their rank, which may have no events.
+        // Siblings are beside the track of their rank, which may have no events.
         locations.extend(selection.locations().iter().filter_map(|location| trace.member_of(*location)));
         Self {
             trace,
@@ -103,8 +102,62 @@ impl<'a> Tracks<'a> {
         self.uuids.uuid(Space::Location, location.get())
     }
 
-    pub(crate) fn locations(&self) -> &[LocationRef] {
-        &self.locations
+    pub(crate) fn lane_track(&self, lane: Lane) -> u64 {
+        let (kind, number, connection) = match lane.shows {
+            LaneKind::Channel(channel) => (0, channel, None),
+            LaneKind::Phases(channel) => (1, channel, None),
+            LaneKind::Connection(connection) => (2, 0, Some(connection)),
+            LaneKind::Slot(connection, slot) => (3, slot, Some(connection)),
+            LaneKind::Plugin(connection, slot) => (4, slot, Some(connection)),
+        };
+        let mut id = mix(mix(lane.location.get()) ^ u64::from(lane.row) << 40 ^ u64::from(number) << 8 ^ kind);
+        if let Some(Connection { rank, channel, is_send, peer }) = connection {
+            let rank = match rank {
+                ConnectionRank::Member(comm, rank) => u64::from(comm.get()) << 32 | u64::from(rank),
+                ConnectionRank::Foreign(origin) => !u64::from(origin.get()),
+                ConnectionRank::Unknown => u64::MAX >> 1,
+            };
+            id = mix(mix(id ^ rank) ^ (u64::from(peer) << 32 | u64::from(channel) << 1 | u64::from(is_send)));
+        }
+        self.uuids.uuid(Space::Lane, id)
+    }
+
+    /// The tracks of a lane and of those above it, the uppermost first: connections are below the network of their
+    /// process, channels below their rank.
+    pub(crate) fn lane(&self, lane: Lane) -> Vec<(Lane, TrackDescriptor)> {
+        let above = lane.shows.above().map(|shows| Lane { shows, row: 0, ..lane });
+        let parent_uuid = match (above, lane.shows.connection()) {
+            (Some(above), _) => self.lane_track(above),
+            (None, Some(_)) => self.network_of(self.process_of(lane.location)),
+            (None, None) => self.location_track(lane.location),
+        };
+        let order = match lane.shows {
+            LaneKind::Channel(channel) => channel << 1,
+            LaneKind::Phases(channel) => channel << 1 | 1,
+            LaneKind::Connection(Connection { channel, is_send, peer, .. }) => {
+                channel << 20 | u32::from(is_send) << 19 | peer & 0x7_ffff
+            }
+            LaneKind::Slot(_, slot) | LaneKind::Plugin(_, slot) => slot,
+        };
+        let descriptor = TrackDescriptor {
+            uuid: Some(self.lane_track(lane)),
+            parent_uuid: Some(parent_uuid),
+            name: Some(lane.name(self.trace)),
+            ..parent(i32::try_from(order).unwrap_or(i32::MAX))
+        };
+        let mut tracks = above.map_or_else(Vec::new, |above| self.lane(above));
+        tracks.push((lane, descriptor));
+        tracks
+    }
+
+    /// The counter of a connection.
+    pub(crate) fn lane_counter(&self, lane: Lane, counter: Counter) -> TrackDescriptor {
+        let track = self.lane_track(lane);
+        let uuid = self.uuids.uuid(Space::Counter, mix(track) ^ (counter as u64).rotate_right(16));
+        TrackDescriptor {
+            parent_uuid: Some(track),
+            ..self.below(lane.location, uuid, Some(counter.name()), counter.unit())
+        }
     }
 
     fn group_track(&self, group: LocationGroupRef) -> u64 {
@@ -161,7 +214,7 @@ impl<'a> Tracks<'a> {
         let groups: BTreeSet<LocationGroupRef> = location_groups.gather();
         let processes: BTreeSet<LocationGroupRef> = groups.iter().map(|group| self.trace.process(*group)).gather();
         let is_network =
-            |location: &&LocationRef| self.trace.location_kind(**location) == Some(LocationKind::Connection);
+            |location: &&LocationRef| self.trace.location_kind(**location) == Some(LocationKind::ProxyThread);
         let networks = self.locations.iter().filter(is_network).map(|location| self.process_of(*location));
         let networks: BTreeSet<LocationGroupRef> = networks.gather();
         let mut found: Vec<TrackDescriptor> = processes.iter().map(|process| self.process(*process)).collect();
@@ -205,45 +258,20 @@ impl<'a> Tracks<'a> {
         self.uuids.uuid(Space::Network, process.get().into())
     }
 
-    /// All locations. Per writer, slots follow their connection, and the network plugin's location follows its slot.
     fn location_descriptors(&self) -> Vec<TrackDescriptor> {
         let mut found = Vec::with_capacity(self.locations.len());
-        let mut last: BTreeMap<u64, [Option<u64>; 2]> = BTreeMap::new();
         for (order, location) in (0..).zip(&self.locations) {
-            let kind = self.trace.location_kind(*location);
-            let own = self.location_track(*location);
             let group = self.group_track(self.trace.group(*location));
-            let [connection, slot] = last.entry(location.get() & WRITER).or_default();
-            let above = match kind {
-                Some(LocationKind::Connection) => {
-                    *connection = connection.filter(|_| self.is_sibling(*location)).or(Some(own));
-                    Some(self.network_of(self.process_of(*location)))
-                }
-                Some(LocationKind::Slot) => {
-                    *slot = slot.filter(|_| self.is_sibling(*location)).or(Some(own));
-                    *connection
-                }
-                Some(LocationKind::NetPlugin) => *slot,
-                Some(LocationKind::Channel) => {
-                    self.trace.member_of(*location).map(|member| self.location_track(member))
-                }
-                _ => None,
-            };
             let thread = self.thread(*location);
             found.push(TrackDescriptor {
-                uuid: Some(own),
-                parent_uuid: thread.is_none().then_some(above.unwrap_or(group)),
+                uuid: Some(self.location_track(*location)),
+                parent_uuid: thread.is_none().then_some(group),
                 name: thread.is_none().then(|| self.trace.location_name(*location)),
                 thread,
                 ..parent(order)
             });
         }
         found
-    }
-
-    /// Whether a location holds what overlaps on the location before it.
-    fn is_sibling(&self, location: LocationRef) -> bool {
-        self.trace.location_property(location, Sibling).is_some()
     }
 
     fn thread(&self, location: LocationRef) -> Option<ThreadDescriptor> {
@@ -325,7 +353,7 @@ impl Flows {
             found.extend(rows.map(|row| (event(*row), uuids.uuid(Space::Collective, number))));
         }
         let transfer = |fields: Fields<'_>| fields.parent.zip(fields.event);
-        let transfers = source.fields(LocationKind::Connection, transfer)?.into_iter();
+        let transfers = source.fields(LocationKind::ProxyThread, transfer)?.into_iter();
         found.extend(transfers.map(|(operation, event)| (operation, uuids.uuid(Space::Transfer, event))));
         for (number, (send, receive)) in (0..).zip(messages(source, &tables)) {
             let flow = uuids.uuid(Space::Message, number);

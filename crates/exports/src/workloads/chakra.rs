@@ -385,7 +385,7 @@ impl<'a> Nodes<'a> {
             let definition = trace.definitions.attributes.get(attribute)?;
             Some(Attribute::new(trace.definitions.string(definition.name)?, value(trace, *content)?))
         });
-        Details { name: trace.region_name(slice.region), attributes: named.collect() }
+        Details { name: trace.function_name(slice.region), attributes: named.collect() }
     }
 
     pub(super) fn node(&self, node: &Node, operations: &[Operation<Details>], id: u64) -> protobuf::Node {

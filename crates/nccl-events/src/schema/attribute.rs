@@ -169,6 +169,14 @@ attributes! {
     RangeNumber "nvtx.number" Number "The number that the name has in place of #";
     Launch "nccl.launch" Number "Id of the event of the kernel launch, nccl.event of the KernelLaunch region; absent: unknown, or a graph launched the kernel";
     Group "nccl.group" Number "Id of the event of the group that NCCL made around the call; the parent of its launches";
+    ShownRegion "nccl.region" RegionNumber "What the record shows, as a region that ends here";
+    Duration "nccl.duration_ns" Number "Time from the begin of what the record shows to the record, in ns";
+    Comm "nccl.comm" CommNumber "Communicator";
+    WaitGpu "nccl.wait_gpu_ns" Number "Time that the step waited for the GPU: to fill the buffer (send), or to take the data (receive)";
+    WaitPeer "nccl.wait_peer_ns" Number "Time that the step waited for buffer space of the peer";
+    WaitNetwork "nccl.wait_net_ns" Number "Time that the step was on the network (send), or waited for data from it (receive)";
+    Flush "nccl.flush_ns" Number "Time that the step's data took to be flushed to the GPU's memory";
+    Transfers "nccl.transfers" Small "Transfers of the thread in this time";
 }
 
 /// Declares a structure with some attributes of an event, for a reader. A field is `None` if the event lacks the

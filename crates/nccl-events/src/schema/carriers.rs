@@ -22,6 +22,10 @@ pub enum Type {
     String,
     /// Reference to a location.
     Location,
+    /// Reference to a region.
+    Region,
+    /// Reference to a communicator.
+    Comm,
 }
 
 /// A value in OTF2. `S` is the type of texts: a reference, or the text itself.
@@ -43,6 +47,10 @@ pub enum Value<S> {
     String(S),
     /// [`Type::Location`], by the location's number.
     Location(u64),
+    /// [`Type::Region`], by the region's number.
+    Region(u32),
+    /// [`Type::Comm`], by the communicator's number.
+    Comm(u32),
 }
 
 impl<S> Value<S> {
@@ -54,7 +62,7 @@ impl<S> Value<S> {
             Self::U64(number) => Some(number),
             Self::I32(number) => u64::try_from(number).ok(),
             Self::I64(number) => u64::try_from(number).ok(),
-            Self::F64(_) | Self::String(_) | Self::Location(_) => None,
+            Self::F64(_) | Self::String(_) | Self::Location(_) | Self::Region(_) | Self::Comm(_) => None,
         }
     }
 
@@ -69,6 +77,8 @@ impl<S> Value<S> {
             Self::F64(number) => Value::F64(number),
             Self::String(content) => Value::String(text(content)),
             Self::Location(number) => Value::Location(number),
+            Self::Region(number) => Value::Region(number),
+            Self::Comm(number) => Value::Comm(number),
         }
     }
 }
@@ -132,6 +142,16 @@ carriers! {
     /// A location, by its number.
     Place Location u64, u64: |number| number, |value, _text| match value {
         Value::Location(number) => Some(number),
+        _ => None,
+    };
+    /// A region, by its number.
+    RegionNumber Region u32, u32: |number| number, |value, _text| match value {
+        Value::Region(number) => Some(number),
+        _ => None,
+    };
+    /// A communicator, by its number.
+    CommNumber Comm u32, u32: |number| number, |value, _text| match value {
+        Value::Comm(number) => Some(number),
         _ => None,
     };
     /// A rank. NCCL uses a negative number for no rank.

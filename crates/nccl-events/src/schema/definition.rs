@@ -69,11 +69,7 @@ properties! {
     GraphCollNetChain "NCCL::GRAPH::COLLNET_CHAIN" Word;
     GraphCollNetDirect "NCCL::GRAPH::COLLNET_DIRECT" Word;
     GraphNvls "NCCL::GRAPH::NVLS" Word;
-    ConnectionChannel "NCCL::CHANNEL" Small;
-    ConnectionPeer "NCCL::PEER" Small;
-    ConnectionIsSend "NCCL::IS_SEND" Flag;
-    Nic "NCCL::NIC" Word;
-    NicPath "NCCL::NIC_PATH" Word;
+    ChannelNics "NCCL::CHANNEL_NICS" Word;
     NicDevice "NCCL::NIC_DEVICE" Number;
     NicSpeed "NCCL::NIC_SPEED_MBPS" Number;
     NicGdr "NCCL::NIC_GDR" Flag;

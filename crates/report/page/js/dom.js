@@ -179,9 +179,12 @@ export function mix(from, to, share) {
 
 const COLOURED = ['AllReduce', 'AllGather', 'ReduceScatter', 'Send', 'Recv', 'Broadcast'];
 
+/** The name of a region of NCCL's without what all of them begin with. @param {string} name */
+export const plainName = (name) => name.replace(/^(nccl|NCCL )/, '');
+
 /** The style's colour of an NCCL function. @param {string} name */
 export function colourName(name) {
-  const short = name.replace(/^nccl/, '').replace(/ .*$/, '');
+  const short = plainName(name).replace(/ .*$/, '');
   return `--f-${COLOURED.includes(short) ? short : 'other'}`;
 }
 

@@ -86,7 +86,7 @@ function random(seed) {
  */
 export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}) {
   const next = random(7);
-  const names = ['ncclAllReduce', 'ncclKernelLaunch', 'netSend', 'ncclReduceScatter', 'step #', 'backward'];
+  const names = ['ncclAllReduce', 'NCCL launch', 'netSend', 'ncclReduceScatter', 'step #', 'backward'];
   const locations = Array.from({ length: ranks }, (_, rank) => [
     { name: `NCCL world rank ${rank}/${ranks}`, kind: 'operation', row: rank, ranks },
     { name: `API thread ${4000 + rank}`, kind: 'call', row: rank, ranks: null },

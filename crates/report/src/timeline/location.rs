@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::timeline::chunks::{Event, KeptEvent, Key, MOST_SETS, NONE, PageBudget, SelectionReason, Set, Value, bits};
 use crate::timeline::plan::{KeepReason, LEVELS, Location, LocationPart, Plan, RanksByCall};
-use analysis::{Analysis, Clock, Role, Trace};
+use analysis::{Analysis, Clock, Lane, Role, Slice, Slices, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::archive::RegionClass;
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::schema::attribute::AttributeId;
 use nccl_events::sort::Gather;
-use otf2::{AttributeRef, AttributeType, AttributeValue, EventKind, RegionRef, StringRef};
+use otf2::{AttributeRef, AttributeType, RegionRef, StringRef};
 
 /// The name of a region without a definition, until all events are read.
 pub(crate) const UNDEFINED: u32 = u32::MAX;
@@ -24,10 +24,17 @@ pub(crate) const PARTS: usize = 1024;
 const AT_ONCE: usize = 4096;
 
 /// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.
-const OWN: [AttributeId; 10] = [
+const OWN: [AttributeId; 17] = [
     AttributeId::Event,
     AttributeId::Parent,
+    AttributeId::Group,
     AttributeId::Launch,
+    AttributeId::ShownRegion,
+    AttributeId::Duration,
+    AttributeId::WaitGpu,
+    AttributeId::WaitPeer,
+    AttributeId::WaitNetwork,
+    AttributeId::Flush,
     AttributeId::Sequence,
     AttributeId::AlgorithmBandwidth,
     AttributeId::BusBandwidth,
@@ -41,8 +48,13 @@ nccl_events::fields! {
     struct InstanceFields {
         event: Event,
         parent: Parent,
+        group: Group,
         sequence: Sequence,
         is_unfinished: Unfinished,
+        wait_gpu_ns: WaitGpu,
+        wait_peer_ns: WaitPeer,
+        flush_ns: Flush,
+        wait_network_ns: WaitNetwork,
     }
 }
 
@@ -73,17 +85,11 @@ pub(crate) struct TimelineReader<'a> {
     shared: BTreeMap<AttributeRef, String>,
 }
 
-type Attributes = Vec<(AttributeRef, AttributeValue)>;
-
-/// A region instance, once it has ended.
+/// A region instance, or a record.
 struct EndedInstance {
-    region: RegionRef,
-    depth: u32,
-    begin_ns: u64,
-    end_ns: u64,
     /// Row of the operation; `None` for other events.
     row: Option<u32>,
-    attributes: Attributes,
+    slice: Slice,
 }
 
 /// The state of reading a location.
@@ -91,8 +97,10 @@ struct LocationReader {
     at: u32,
     is_operations: bool,
     has_levels: bool,
+    /// The locations of lanes.
+    lanes: BTreeMap<Lane, u32>,
     is_thread: bool,
-    /// Whether all its events are kept.
+    /// Whether all its events are kept, those of its lanes included.
     is_small: bool,
     found: LocationEvents,
     all: Vec<u64>,
@@ -139,42 +147,39 @@ impl<'a> TimelineReader<'a> {
         if location.part != LocationPart::Whole {
             return Ok(LocationEvents::default());
         }
-        let has_levels = self.locations.get(at + 1).is_some_and(|next| next.part != LocationPart::Whole);
+        let parts =
+            || (small(at)..).zip(&self.locations[at..]).take_while(|(_, part)| part.reference == location.reference);
+        let has_levels = parts().any(|(_, part)| part.part == LocationPart::Level);
+        let lanes = parts().filter_map(|(at, part)| match part.part {
+            LocationPart::Lane(lane) => Some((lane, at)),
+            LocationPart::Whole | LocationPart::Level => None,
+        });
         let mut state = LocationReader {
             at: u32::try_from(at)?,
             is_operations: location.is_operations(),
             has_levels,
             is_thread: location.is_thread(),
-            is_small: location.events <= self.plan.samples,
+            is_small: parts().map(|(_, part)| part.events).sum::<u64>() <= self.plan.samples,
             found: LocationEvents::default(),
             all: vec![0; PARTS],
             in_windows: vec![0; self.plan.windows.len()],
             fitting: small(self.plan.windows.len()),
             asked: 0,
-            longest: vec![Vec::new(); 1 + if has_levels { large(LEVELS) } else { 0 }],
+            longest: vec![Vec::new(); parts().count()],
+            lanes: lanes.gather(),
             parents: BTreeMap::new(),
         };
         let mut rows = self.analysis.tables.rows_of(location.reference);
-        let mut open: Vec<(RegionRef, u64, Attributes)> = Vec::new();
+        let mut slices = Slices::new(self.trace, location.reference);
         let mut votes: BTreeMap<u32, u64> = BTreeMap::new();
         let read = self.trace.archive.for_each_event(&[location.reference], |_, event| {
-            match event.kind {
-                EventKind::Enter(region) => open.push((region, self.clock.ns(event.time), event.attributes.clone())),
-                EventKind::Leave(_) => {
-                    let Some((region, begin_ns, mut attributes)) = open.pop() else {
-                        return ControlFlow::Continue(());
-                    };
-                    attributes.extend(&event.attributes);
-                    let is_operation = matches!(self.trace.role(region), Some(Role::Operation(_)));
-                    let row = if is_operation { rows.next() } else { None };
-                    let (depth, end_ns) = (small(open.len()), self.clock.ns(event.time));
-                    let ended = EndedInstance { region, depth, begin_ns, end_ns, row, attributes };
-                    if location.is_shared {
-                        self.votes.add(self.trace, &ended.attributes, &mut votes);
-                    }
-                    self.take(&mut state, &ended);
+            if let Some(slice) = slices.step(self.clock.ns(event.time), event) {
+                let is_operation = matches!(slice.role, Some(Role::Operation(_)));
+                let ended = EndedInstance { row: if is_operation { rows.next() } else { None }, slice };
+                if location.is_shared {
+                    self.votes.add(self.trace, &ended.slice.attributes, &mut votes);
                 }
-                _ => {}
+                self.take(&mut state, &ended);
             }
             ControlFlow::Continue(())
         });
@@ -190,11 +195,11 @@ impl<'a> TimelineReader<'a> {
 
     /// Counts an event, and keeps it if the plan selects it.
     fn take(&self, state: &mut LocationReader, ended: &EndedInstance) {
-        if !self.plan.wants(ended.begin_ns, ended.end_ns) {
+        if !self.plan.wants(ended.slice.start_ns, ended.slice.stop_ns) {
             return;
         }
-        state.all[self.plan.part(ended.begin_ns, PARTS as u64)] += 1;
-        let window = self.plan.window(ended.begin_ns, ended.end_ns);
+        state.all[self.plan.part(ended.slice.start_ns, PARTS as u64)] += 1;
+        let window = self.plan.window(ended.slice.start_ns, ended.slice.stop_ns);
         let own = window.map_or(u32::MAX, |window| window.place);
         if let Some(events) = state.in_windows.get_mut(large(own)) {
             *events += 1;
@@ -235,24 +240,25 @@ impl<'a> TimelineReader<'a> {
         if !state.is_thread {
             return None;
         }
-        let own: InstanceFields<'_> = self.trace.read_fields(&ended.attributes);
-        let ids = [own.event, own.parent].into_iter().flatten();
+        let own: InstanceFields<'_> = self.trace.read_fields(&ended.slice.attributes);
+        let ids = [own.event, own.group, own.parent].into_iter().flatten();
         let all = ids.flat_map(|id| [self.plan.call(id), state.parents.get(&id).copied()]);
         let with = all.flatten().min()?;
-        own.parent
+        own.group
+            .or(own.parent)
             .map(|parent| state.parents.entry(parent).and_modify(|reason| *reason = with.min(*reason)).or_insert(with));
         Some(with)
     }
 
     /// Keeps an event if none in its part of the time is longer.
     fn sample(&self, state: &mut LocationReader, ended: &EndedInstance, place: u32) {
-        let row = large(self.row_of(state, ended.depth, self.name(ended.region)) - state.at);
+        let row = large(self.row_of(state, &ended.slice) - state.at);
         let samples = self.plan.samples;
         if state.longest[row].is_empty() {
             state.longest[row].resize(usize::try_from(samples).unwrap_or(0), None);
         }
-        let length_ns = ended.end_ns - ended.begin_ns;
-        let at = self.plan.part(ended.begin_ns, samples);
+        let length_ns = ended.slice.stop_ns - ended.slice.start_ns;
+        let at = self.plan.part(ended.slice.start_ns, samples);
         if state.longest[row].get(at).is_some_and(|slot| slot.is_none_or(|kept| kept.length_ns() < length_ns)) {
             let event = self.event(state, ended);
             state.longest[row][at] = Some(KeptEvent { event, why: SelectionReason::Longest, place });
@@ -264,35 +270,40 @@ impl<'a> TimelineReader<'a> {
     }
 
     /// The row of a location in which an event is shown.
-    fn row_of(&self, state: &LocationReader, depth: u32, name: u32) -> u32 {
-        if state.has_levels && self.ranges.contains(&name) { state.at + 1 + depth.min(LEVELS - 1) } else { state.at }
+    fn row_of(&self, state: &LocationReader, slice: &Slice) -> u32 {
+        if let Some(lane) = slice.lane {
+            return state.lanes.get(&lane).copied().unwrap_or(state.at);
+        }
+        let is_range = state.has_levels && self.ranges.contains(&self.name(slice.region));
+        if is_range { state.at + 1 + slice.depth.min(LEVELS - 1) } else { state.at }
     }
 
     fn event(&self, state: &mut LocationReader, ended: &EndedInstance) -> Event {
-        let own: InstanceFields<'_> = self.trace.read_fields(&ended.attributes);
+        let own: InstanceFields<'_> = self.trace.read_fields(&ended.slice.attributes);
         let Analysis { tables, instances, .. } = self.analysis;
         let instance = ended.row.and_then(|row| instances.instance_of_operation(row));
         let waiting_ns = instance
             .zip(ended.row)
             .and_then(|(instance, row)| instances.all.get(large(instance))?.waiting_ns(tables, row));
-        let name = self.name(ended.region);
+        let waiting_ns = waiting_ns.or_else(|| own.step_waiting_ns());
+        let name = self.name(ended.slice.region);
         Event {
             event: own.event.unwrap_or(0),
-            parent: own.parent.unwrap_or(0),
+            parent: own.parent.or(own.group).unwrap_or(0),
             waiting_ns: waiting_ns.unwrap_or(NONE),
             sequence: own.sequence.unwrap_or(NONE),
             instance: instance.map_or(NONE, u64::from),
             attributes: self.attributes(state, ended),
-            location: self.row_of(state, ended.depth, name),
+            location: self.row_of(state, &ended.slice),
             name,
-            is_operation: state.is_operations,
+            is_operation: state.is_operations && ended.slice.lane.is_none(),
             ..Event::new(ended)
         }
     }
 
     /// The number of an event's set of attributes among the sets of its location.
     fn attributes(&self, state: &mut LocationReader, ended: &EndedInstance) -> u64 {
-        let shared = ended.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
+        let shared = ended.slice.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
         let mut key: Key = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();
         let sets = &mut state.found.sets;
         let most = (4 * MOST_SETS / self.locations.len().max(1)).clamp(MOST_SETS / 100, MOST_SETS);
@@ -325,11 +336,20 @@ impl<'a> TimelineReader<'a> {
     }
 }
 
+impl InstanceFields<'_> {
+    /// For how long a step waited for something else than the network.
+    fn step_waiting_ns(&self) -> Option<u64> {
+        let others = [self.wait_gpu_ns, self.wait_peer_ns, self.flush_ns];
+        let is_step = others.iter().chain([&self.wait_network_ns]).any(Option::is_some);
+        is_step.then(|| others.into_iter().flatten().sum())
+    }
+}
+
 impl Event {
     const fn new(ended: &EndedInstance) -> Self {
         Self {
-            begin_ns: ended.begin_ns,
-            end_ns: ended.end_ns,
+            begin_ns: ended.slice.start_ns,
+            end_ns: ended.slice.stop_ns,
             event: 0,
             parent: 0,
             waiting_ns: NONE,
@@ -338,7 +358,7 @@ impl Event {
             attributes: NONE,
             location: 0,
             name: UNDEFINED,
-            depth: ended.depth,
+            depth: ended.slice.depth,
             is_operation: false,
         }
     }

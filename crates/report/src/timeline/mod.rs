@@ -17,7 +17,7 @@ use crate::timeline::location::{LocationEvents, TimelineReader, UNDEFINED};
 use crate::timeline::plan::{Location, LocationPart, Places, Plan, Row};
 use analysis::read::NONE as NO_ROW;
 use analysis::{Analysis, Filter, Trace, try_in_parallel};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use nccl_events::Progress;
 use nccl_events::ids::{index as large, index_u32 as small};
 use otf2::RegionRef;
@@ -80,7 +80,8 @@ impl UncutTimeline {
     ) -> Result<Self> {
         let Analysis { tables, report, .. } = analysis;
         let names: Vec<String> = report.ranks.iter().map(|rank| rank.name.clone()).collect();
-        let mut places = Places::new(trace, tables, &names);
+        let mut places =
+            Places::new(trace, tables, &names).context("the archive is damaged, `nccl-otf2 check` says more")?;
         let wants = |row: usize| filter.wants_job_rank(&tables.members, row);
         places.locations.retain(|location| location.is_shared || wants(location.row));
         let last_ns = tables.operations.stop_ns.iter().copied().max().unwrap_or(0).max(report.run.duration_ns);

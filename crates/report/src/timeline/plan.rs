@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use analysis::read::{NONE, Operation, Tables};
-use analysis::{Analysis, Trace};
+use analysis::{Analysis, Lane, LaneKind, Trace, try_in_parallel};
 use nccl_events::archive::LocationKind;
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::sort::Gather;
@@ -90,8 +90,11 @@ impl Plan {
             }
         };
         let called = (0..).zip(tables.operations.rows()).filter(|(_, operation)| operation.parent != 0);
+        // A launch ends before its call, which says that both belong together.
+        let ids = |operation: &Operation| [operation.parent, operation.launch].into_iter().filter(|id| *id != 0);
+        let kept = called.filter_map(|(row, operation)| Some((with(row, &operation)?, operation)));
         let mut calls: Vec<_> =
-            called.filter_map(|(row, operation)| Some((operation.parent, with(row, &operation)?))).collect();
+            kept.flat_map(|(reason, operation)| ids(&operation).map(move |id| (id, reason))).collect();
         calls.par_sort_unstable();
         calls.dedup_by_key(|(id, _)| *id);
         let samples = fitting(most / 4, events.iter().map(|events| (*events, 1)));
@@ -347,10 +350,12 @@ pub(crate) struct Location {
 /// The part of an archive's location that a location of the timeline shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LocationPart {
-    /// All events except the ranges of a thread.
+    /// All events except the ranges of a thread, and records.
     Whole,
     /// The ranges of a thread at one depth of nesting. The levels follow the thread in [`Places::locations`].
     Level,
+    /// Records. The lanes follow the location, and its levels.
+    Lane(Lane),
 }
 
 impl Location {
@@ -376,8 +381,9 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(trace: &Trace, tables: &Tables, names: &[String]) -> Self {
+    pub(crate) fn new(trace: &Trace, tables: &Tables, names: &[String]) -> otf2::Result<Self> {
         let mut found = Self::default();
+        let mut lanes = lanes(trace)?;
         for (rank, name) in tables.members.job_ranks.iter().zip(names) {
             found.add_row(trace, rank.process, name.clone(), true);
         }
@@ -400,6 +406,7 @@ impl Places {
             });
             let comm = trace.rank_of(reference).map(|(comm, _)| trace.members(comm).len());
             let is_shared = has_shared && own.is_none() && is_thread(trace.location_kind(reference));
+            let lanes = lanes.remove(&reference).unwrap_or_default();
             let levels = if may_have_ranges(trace, trace.location_kind(reference)) { LEVELS } else { 0 };
             found.locations.push(Location {
                 reference,
@@ -409,7 +416,7 @@ impl Places {
                 id: reference.get(),
                 ranks: comm,
                 part: LocationPart::Whole,
-                events: trace.events_of(reference) / 2,
+                events: trace.events_of(reference).saturating_sub(lanes.values().sum()) / 2,
                 is_shared,
             });
             for _level in 0..levels {
@@ -418,8 +425,15 @@ impl Places {
                 let (kind, ranks, events) = (Shown::Range, None, 0);
                 found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
             }
+            for (lane, events) in lanes {
+                let (name, id, part) = (lane.name(trace), reference.get(), LocationPart::Lane(lane));
+                let (kind, ranks) = (Shown::from_lane(lane), None);
+                let member = lane.member(trace).and_then(|member| rank_of(trace, tables, member));
+                let row = member.unwrap_or(row);
+                found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
+            }
         }
-        found
+        Ok(found)
     }
 
     fn add_row(&mut self, trace: &Trace, process: LocationGroupRef, name: String, is_rank: bool) -> usize {
@@ -431,6 +445,28 @@ impl Places {
         let row = self.rows.len();
         self.rows.push(Row { name, host, rank: is_rank.then_some(row) });
         row
+    }
+}
+
+/// The lanes of locations, with the number of their records.
+fn lanes(trace: &Trace) -> otf2::Result<BTreeMap<LocationRef, BTreeMap<Lane, u64>>> {
+    if trace.definitions.parameters.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let locations = trace.definitions.locations.keys().copied();
+    let lanes = try_in_parallel(locations.filter(|location| trace.has_events(*location)), |location| {
+        otf2::Result::Ok((location, trace.lanes(location)?))
+    });
+    Ok(lanes?.into_iter().gather())
+}
+
+impl Shown {
+    const fn from_lane(lane: Lane) -> Self {
+        match lane.shows {
+            LaneKind::Channel(_) | LaneKind::Phases(_) => Self::Channel,
+            LaneKind::Connection(_) => Self::Transfer,
+            LaneKind::Slot(..) | LaneKind::Plugin(..) => Self::Step,
+        }
     }
 }
 
@@ -448,9 +484,6 @@ const fn shown(kind: Option<LocationKind>) -> Shown {
         Some(LocationKind::Communicator | LocationKind::NotRecorded) => Shown::Operation,
         Some(LocationKind::Stream) => Shown::Kernel,
         Some(LocationKind::ApiThread | LocationKind::CallbackThread) => Shown::Call,
-        Some(LocationKind::Channel) => Shown::Channel,
-        Some(LocationKind::Connection) => Shown::Transfer,
-        Some(LocationKind::Slot | LocationKind::NetPlugin) => Shown::Step,
         Some(LocationKind::ProxyThread) => Shown::Proxy,
         Some(LocationKind::Ranges) => Shown::Range,
         None => Shown::Other,

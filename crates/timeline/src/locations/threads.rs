@@ -23,10 +23,7 @@ pub(crate) fn build_locations(model: &Process<'_>, builder: &mut TimelineBuilder
     build_threads(model, builder);
     build_ranges(model, builder);
     communicators::build_communicators(model, builder);
-    network::build_connections(model, builder);
-    network::build_steps(model, builder);
-    network::build_plugins(model, builder);
-    network::build_proxy_threads(model, builder);
+    network::build_network(model, builder);
     network::build_channels(model, builder);
     build_streams(model, builder);
 }

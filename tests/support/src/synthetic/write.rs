@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use otf2::records::{Attribute, ClockProperties, Comm, Group, Location, LocationGroup, Region, SystemTreeNode};
+use otf2::records::{
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, Parameter, Region, SystemTreeNode,
+};
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeType, AttributeValue, Attributes, CommRef, EventWriter, GlobalDefinitions,
-    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRef,
-    StringRef, SystemTreeNodeRef,
+    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Paradigm, ParameterRef,
+    ParameterType, RegionRef, StringRef, SystemTreeNodeRef,
 };
 
 use super::job::{Job, Operation};
 
-const ATTRIBUTES: [(&str, AttributeType); 11] = [
+const ATTRIBUTES: [(&str, AttributeType); 17] = [
     ("nccl.event", AttributeType::U64),
     ("nccl.parent", AttributeType::U64),
     ("nccl.bytes", AttributeType::U64),
@@ -23,29 +25,34 @@ const ATTRIBUTES: [(&str, AttributeType); 11] = [
     ("nccl.channel", AttributeType::U32),
     ("nccl.root", AttributeType::I32),
     ("nccl.launch", AttributeType::U64),
+    ("nccl.region", AttributeType::Region),
+    ("nccl.duration_ns", AttributeType::U64),
+    ("nccl.comm", AttributeType::Comm),
+    ("nccl.rank", AttributeType::U32),
+    ("nccl.wait_net_ns", AttributeType::U64),
+    ("nccl.group", AttributeType::U64),
 ];
-const REGIONS: [(&str, &str); 18] = [
-    ("ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"),
-    ("netSend", "nccl::transfer::ProxyOp::netSend"),
-    ("SendWait", "nccl::transfer::ProxyStep::SendWait"),
+const REGIONS: [(&str, &str); 17] = [
+    ("ncclAllReduce", "nccl::operation::ncclAllReduce"),
+    ("netSend", "nccl::transfer::netSend"),
+    ("send step", "nccl::transfer::send step"),
     ("ncclDevKernel_AllReduce", "_Z23ncclDevKernel_AllReducev"),
     ("gemm", "_Z4gemmv"),
-    ("ncclSend", "nccl::operation::P2p::ncclSend"),
-    ("ncclRecv", "nccl::operation::P2p::ncclRecv"),
-    ("ncclAlltoAll", "nccl::operation::P2p::ncclAlltoAll"),
-    ("ncclBroadcast", "nccl::operation::Coll::ncclBroadcast"),
-    ("ncclReduce", "nccl::operation::Coll::ncclReduce"),
-    ("ncclAllGather", "nccl::operation::Coll::ncclAllGather"),
+    ("ncclSend", "nccl::operation::ncclSend"),
+    ("ncclRecv", "nccl::operation::ncclRecv"),
+    ("ncclAlltoAll", "nccl::operation::ncclAlltoAll"),
+    ("ncclBroadcast", "nccl::operation::ncclBroadcast"),
+    ("ncclReduce", "nccl::operation::ncclReduce"),
+    ("ncclAllGather", "nccl::operation::ncclAllGather"),
     ("step #", "nvtx::::step #"),
     ("load", "nvtx::::load"),
     ("backward", "nvtx::::backward"),
-    ("ncclGroup", "nccl::call::GroupApi::ncclGroup"),
-    ("ncclAllReduce", "nccl::call::CollApi::ncclAllReduce"),
-    ("ncclKernelLaunch", "nccl::launch::KernelLaunch::ncclKernelLaunch"),
-    ("ncclAllReduce enqueue", "nccl::enqueue::Coll::ncclAllReduce enqueue"),
+    ("ncclAllReduce", "nccl::call::ncclAllReduce"),
+    ("NCCL launch", "nccl::launch::NCCL launch"),
+    ("NCCL AllReduce enqueue", "nccl::enqueue::ncclAllReduce enqueue"),
 ];
 /// The region of a call, whatever it calls.
-const CALL: RegionRef = RegionRef::new(15);
+const CALL: RegionRef = RegionRef::new(14);
 
 pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
@@ -102,17 +109,11 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
             }
             events.push((location, writer.close().expect("closed")));
         }
-        for channel in 0..job.channels {
-            for is_step in [false, true] {
-                let location = network(rank, channel, is_step);
-                let mut writer = archive.event_writer(location).expect("an event file");
-                for (number, operation) in
-                    operations.iter().enumerate().filter(|(_, operation)| !operation.sends.is_empty())
-                {
-                    network_events(&mut writer, (rank, number), job, (channel, is_step), operation).expect("events");
-                }
-                events.push((location, writer.close().expect("closed")));
-            }
+        if job.channels > 0 {
+            let location = LocationRef::new(u64::from(PROXIES) << 32 | rank as u64);
+            let mut writer = archive.event_writer(location).expect("an event file");
+            network_events(&mut writer, rank, job, operations).expect("events");
+            events.push((location, writer.close().expect("closed")));
         }
     }
     events.sort_by_key(|(location, _)| *location);
@@ -128,12 +129,9 @@ const STREAMS: u32 = 1000;
 const THREADS: u32 = 1500;
 const CALLERS: u32 = 1600;
 const CALLBACKS: u32 = 1700;
+const PROXIES: u32 = 1800;
 /// First location number for communicators other than the first.
 const MEMBERS: u32 = 2000;
-
-fn network(rank: usize, channel: u32, is_step: bool) -> LocationRef {
-    LocationRef::new((u64::from(channel * 2 + u32::from(is_step)) + 1) << 32 | rank as u64)
-}
 
 /// The location of a job's rank in a communicator.
 fn member(communicator: usize, rank: u32) -> LocationRef {
@@ -158,23 +156,18 @@ fn range_events(writer: &mut EventWriter<'_>, operations: &[Operation], backward
     Ok(())
 }
 
-/// Groups of one call each; NCCL enqueues right after the launch.
+/// Calls outside of groups; NCCL enqueues right after the launch.
 fn call_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operations: &[Operation]) -> otf2::Result<()> {
     for (number, operation) in operations.iter().enumerate() {
         let (called_ns, launched_ns) = job.called_and_launched(rank, operation);
         let [group, call, launch] = [GROUP_EVENT, CALL_EVENT, LAUNCH_EVENT].map(|kind| event(rank, number, kind));
-        writer.enter(called_ns, region("ncclGroup"), &attributes(&[(0, group)]))?;
-        for (region, from_ns, ns, ids) in [
-            (CALL, called_ns, 1_000, attributes(&[(0, call), (1, group)])),
-            (region("ncclKernelLaunch"), launched_ns, 2_000, attributes(&[(0, launch), (1, group)])),
-        ] {
-            writer.enter(from_ns, region, &ids)?;
-            writer.leave(from_ns + ns, region, Attributes::NONE)?;
-        }
+        writer.enter(called_ns, CALL, &attributes(&[(0, call), (16, group)]))?;
+        writer.enter(launched_ns, region("NCCL launch"), &attributes(&[(0, launch), (1, group)]))?;
+        writer.leave(launched_ns + 2_000, region("NCCL launch"), Attributes::NONE)?;
         if !job.is_by_callback {
             enqueueing(writer, rank, job, (number, operation))?;
         }
-        writer.leave(launched_ns + 5_000, region("ncclGroup"), Attributes::NONE)?;
+        writer.leave(launched_ns + 5_000, CALL, Attributes::NONE)?;
     }
     Ok(())
 }
@@ -187,8 +180,8 @@ fn enqueueing(
 ) -> otf2::Result<()> {
     let (_, launched_ns) = job.called_and_launched(rank, operation);
     let ids = attributes(&[(0, event(rank, number, 0)), (1, event(rank, number, CALL_EVENT))]);
-    writer.enter(launched_ns + 3_000, region("ncclAllReduce enqueue"), &ids)?;
-    writer.leave(launched_ns + 4_000, region("ncclAllReduce enqueue"), Attributes::NONE)
+    writer.enter(launched_ns + 3_000, region("NCCL AllReduce enqueue"), &ids)?;
+    writer.leave(launched_ns + 4_000, region("NCCL AllReduce enqueue"), Attributes::NONE)
 }
 
 /// Kinds of events beyond those of steps.
@@ -270,34 +263,53 @@ fn region(function: &str) -> RegionRef {
     RegionRef::new(known.expect("a region of REGIONS") as u32)
 }
 
-fn network_events(
-    writer: &mut EventWriter<'_>,
-    (rank, number): (usize, usize),
-    job: &Job,
-    (channel, is_step): (u32, bool),
-    operation: &Operation,
-) -> otf2::Result<()> {
-    let transfer = event(rank, number, 1 + u64::from(channel) * 256);
-    let steps = &operation.sends[channel as usize];
-    if is_step {
-        for (at, step) in (0..).zip(steps) {
-            let id = event(rank, number, 2 + u64::from(channel) * 256 + at);
-            let enter = attributes(&[(0, id), (1, transfer), (2, AttributeValue::U64(step.bytes))]);
-            writer.enter(step.sent_ns, RegionRef::new(2), &enter)?;
-            writer.leave(step.sent_ns + step.ns, RegionRef::new(2), Attributes::NONE)?;
+/// The transfers and steps of a rank, as records at their ends.
+fn network_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operations: &[Operation]) -> otf2::Result<()> {
+    let mut records: Vec<(u64, u32, Attributes)> = Vec::new();
+    let with_sends = operations.iter().enumerate().filter(|(_, operation)| !operation.sends.is_empty());
+    for (number, operation) in with_sends {
+        for channel in 0..job.channels {
+            let connection = |from_ns: u64, to_ns: u64, region: u32| {
+                attributes(&[
+                    (7, AttributeValue::I32((rank as i32 + 1) % job.ranks as i32)),
+                    (8, AttributeValue::U32(channel)),
+                    (11, AttributeValue::Region(RegionRef::new(region))),
+                    (12, AttributeValue::U64(to_ns - from_ns)),
+                    (13, AttributeValue::Comm(CommRef::new(0))),
+                    (14, AttributeValue::U32(rank as u32)),
+                ])
+            };
+            let transfer = event(rank, number, 1 + u64::from(channel) * 256);
+            let steps = &operation.sends[channel as usize];
+            for (at, step) in (0..).zip(steps) {
+                let end_ns = step.sent_ns + step.ns;
+                let mut record = connection(step.sent_ns, end_ns, 2);
+                for (attribute, value) in [
+                    (0, event(rank, number, 2 + u64::from(channel) * 256 + at)),
+                    (1, transfer),
+                    (2, AttributeValue::U64(step.bytes)),
+                    (15, AttributeValue::U64(step.ns)),
+                ] {
+                    record.add(AttributeRef::new(attribute), value)?;
+                }
+                records.push((end_ns, STEP, record));
+            }
+            let mut record = connection(steps[0].sent_ns - 500, operation.stop_ns, 1);
+            record.add(AttributeRef::new(0), transfer)?;
+            record.add(AttributeRef::new(1), event(rank, number, 0))?;
+            records.push((operation.stop_ns, TRANSFER, record));
         }
-        return Ok(());
     }
-    let peer = (rank as i32 + 1) % job.ranks as i32;
-    let enter = attributes(&[
-        (0, transfer),
-        (1, event(rank, number, 0)),
-        (7, AttributeValue::I32(peer)),
-        (8, AttributeValue::U32(channel)),
-    ]);
-    writer.enter(steps[0].sent_ns - 500, RegionRef::new(1), &enter)?;
-    writer.leave(operation.stop_ns, RegionRef::new(1), Attributes::NONE)
+    records.sort_by_key(|(at_ns, ..)| *at_ns);
+    for (at_ns, parameter, record) in records {
+        writer.parameter_u64(at_ns, ParameterRef::new(parameter), 0, &record)?;
+    }
+    Ok(())
 }
+
+/// The parameters of transfers and of steps.
+const TRANSFER: u32 = 0;
+const STEP: u32 = 1;
 
 /// Defines strings when they are first used.
 struct Definer<'a> {
@@ -369,12 +381,11 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
             other if other >= MEMBERS.into() => "communicator",
             thread if [THREADS, CALLERS].map(u64::from).contains(&thread) => "api-thread",
             thread if thread == u64::from(CALLBACKS) => "callback-thread",
-            stream if stream >= STREAMS.into() => "stream",
-            odd if odd % 2 == 1 => "connection",
-            _ => "slot",
+            thread if thread == u64::from(PROXIES) => "proxy-thread",
+            _ => "stream",
         };
         let mut properties = vec![to.text_property("NCCL::LOCATION_KIND", kind)];
-        if kind != "communicator" {
+        if !matches!(kind, "communicator" | "proxy-thread") {
             let member = AttributeValue::Location(LocationRef::new(rank));
             properties.push((to.text("NCCL::RANK_LOCATION"), member));
         }
@@ -388,6 +399,10 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
     for (number, (name, canonical_name)) in (0..).zip(REGIONS) {
         let region = Region { name: to.text(name), canonical_name: to.text(canonical_name), ..Region::default() };
         to.to.region(RegionRef::new(number), &region)?;
+    }
+    for (number, name) in [(TRANSFER, "netSend"), (STEP, "send step")] {
+        let parameter = Parameter { name: to.text(name), parameter_type: ParameterType::U64 };
+        to.to.parameter(ParameterRef::new(number), &parameter)?;
     }
     communicators(&mut to, job)
 }

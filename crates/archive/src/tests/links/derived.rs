@@ -87,7 +87,7 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
     assert_eq!(roles(&built), [Role::CollectiveBegin, Role::CollectiveEnd], "the bytes are reported once");
     let thread = built.location(LocationKey::Thread(0));
-    assert!(thread.contains(&(InstanceKind::DerivedCall, 101, 107)));
+    assert!(thread.contains(&(InstanceKind::DerivedCall, 100, 190)));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::tests::stream::{Built, Stream};
 use clocks::gpu::GpuCalibration;
-use model::process::Owner;
 use nccl_events::archive::Timing;
 use nccl_events::schema::Counts;
 use timeline::builder::LocationKey;
@@ -34,7 +33,7 @@ const fn truth(kernel_number: u64) -> (u64, u64) {
 }
 
 fn channels(built: &Built) -> Vec<(u64, u64)> {
-    let items = built.location(LocationKey::Channel(Owner::Context(0), 0));
+    let items = built.recorded(LocationKey::Communicator(0));
     items.iter().filter(|item| item.0 == InstanceKind::Channel).map(|item| (item.1, item.2)).collect()
 }
 

@@ -3,7 +3,6 @@
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
 use journal::format::RecordBody;
 use model::communicators::CommIdentity;
-use model::process::Owner;
 use nccl_events::archive::Timing;
 use nccl_events::{Body, StateArgs, event, state};
 use timeline::builder::LocationKey;
@@ -74,24 +73,16 @@ fn enqueueings_that_are_reported_together_follow_each_other() {
 }
 
 #[test]
-fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
+fn transfers_overlap_on_their_thread_which_is_busy_meanwhile() {
     let mut stream = Stream::with_rank();
-    for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190)] {
+    for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190), (22, 300, 300, 310)] {
         stream.event(id, 0, (start, Some(end)), proxy_op(true));
         stream.state(id, progress, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
     }
     let built = stream.build();
-    let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
-    let location = &built.locations[&(net, 0)];
-    assert_eq!(
-        location[..],
-        [
-            (InstanceKind::Net, 100, 150),
-            (InstanceKind::Queued, 100, 105),
-            (InstanceKind::Net, 150, 190),
-            (InstanceKind::Queued, 150, 160)
-        ]
-    );
+    let (net, busy) = (InstanceKind::Net, InstanceKind::Busy);
+    assert_eq!(built.recorded(LocationKey::Proxy(0)), [(net, 100, 150), (net, 101, 190), (net, 300, 310)]);
+    assert_eq!(built.location(LocationKey::Proxy(0)), [(busy, 100, 190), (busy, 300, 310)]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Phases of kernel channels, on the GPU's timer.
 
 use crate::tests::stream::{Built, Item, Stream};
-use model::process::Owner;
 use nccl_events::{Body, Kind, StateArgs, event, state};
 use timeline::builder::LocationKey;
 use timeline::instance::InstanceKind;
@@ -28,16 +27,16 @@ fn build(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Built {
 }
 
 fn location(built: &Built) -> &[Item] {
-    built.location(LocationKey::Channel(Owner::Context(0), 0))
+    built.recorded(LocationKey::Communicator(0))
 }
 
 #[test]
-fn phases_are_nested_in_their_channel() {
+fn phases_are_within_their_channel() {
     let built = build(1180, &[(1100, 1110), (1110, 1170), (1171, 1180)]);
     let expected = [
-        (InstanceKind::Channel, 100, 180),
         (InstanceKind::Phase, 100, 110),
         (InstanceKind::Phase, 110, 170),
+        (InstanceKind::Channel, 100, 180),
         (InstanceKind::Phase, 171, 180),
     ];
     assert_eq!(location(&built), expected);

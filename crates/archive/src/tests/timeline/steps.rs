@@ -1,12 +1,12 @@
-//! Proxy steps: their phases, one after the other, on the location of their slot.
+//! Proxy steps: what they waited for, one after the other, and their records on the thread of the proxy.
 
-use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
+use crate::tests::stream::{Built, FOREIGN, Stream, proxy_op, step};
 use journal::part::environment::Level;
-use model::process::Owner;
 use nccl_events::archive::Timing;
 use nccl_events::{Body, Kind, StateArgs, event, state};
 use timeline::builder::LocationKey;
 use timeline::instance::InstanceKind;
+use timeline::locations::network::StepWaits;
 
 const OP: u64 = 20;
 
@@ -17,9 +17,17 @@ fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
     stream
 }
 
-fn location(is_send: bool, slot: u8) -> (LocationKey, u32) {
-    let key = LocationKey::Step(Owner::Context(0), 0, is_send, 0, slot);
-    (key, 0)
+const THREAD: LocationKey = LocationKey::Proxy(0);
+
+/// The steps on the thread of the proxy: start and end.
+fn steps(built: &Built) -> Vec<(u64, u64)> {
+    let items = built.recorded(THREAD).iter().filter(|(kind, ..)| *kind == InstanceKind::Step);
+    items.map(|&(_, start, end)| (start, end)).collect()
+}
+
+/// What the steps that ended at `end` waited for.
+fn waits(built: &Built, end: u64) -> Vec<StepWaits> {
+    built.model.tables.rows::<event::ProxyStep>().map(|(_, step)| StepWaits::new(step, end)).collect()
 }
 
 fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
@@ -28,42 +36,27 @@ fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
     }
 }
 
-/// Whether the step sends, the reported states, the expected intervals.
-type Case<'a> = (bool, &'a [(u32, u64)], &'a [Item]);
+/// Whether the step sends, the reported states, the expected waits: for the GPU, the peer, the network, the flush.
+type Case<'a> = (bool, &'a [(u32, u64)], [u64; 4]);
 
 #[test]
 fn what_a_step_waits_for_is_a_chain() {
     let cases: [Case<'_>; 5] = [
-        (
-            true,
-            // The peer's credit is requested repeatedly: the first time counts.
-            &[(8, 101), (20, 110), (20, 115), (20, 118), (9, 120)],
-            &[
-                (InstanceKind::SendGpuWait, 100, 110),
-                (InstanceKind::SendPeerWait, 110, 120),
-                (InstanceKind::SendWait, 120, 150),
-            ],
-        ),
-        (true, &[(8, 101), (9, 120)], &[(InstanceKind::SendGpuWait, 100, 120), (InstanceKind::SendWait, 120, 150)]),
-        (
-            false,
-            &[(10, 100), (11, 120), (12, 130)],
-            &[
-                (InstanceKind::RecvWait, 100, 120),
-                (InstanceKind::RecvFlushWait, 120, 130),
-                (InstanceKind::RecvGpuWait, 130, 150),
-            ],
-        ),
+        // The peer's credit is requested repeatedly: the first time counts.
+        (true, &[(8, 101), (20, 110), (20, 115), (20, 118), (9, 120)], [10, 10, 30, 0]),
+        (true, &[(8, 101), (9, 120)], [20, 0, 30, 0]),
+        (false, &[(10, 100), (11, 120), (12, 130)], [20, 0, 20, 10]),
         // The first state was lost.
-        (false, &[(12, 130)], &[(InstanceKind::RecvWait, 100, 130), (InstanceKind::RecvGpuWait, 130, 150)]),
-        (true, &[], &[(InstanceKind::Step, 100, 150)]),
+        (false, &[(12, 130)], [20, 0, 30, 0]),
+        (true, &[], [0, 0, 0, 0]),
     ];
-    for (is_send, reported, expected) in cases {
+    for (is_send, reported, [gpu_ns, peer_ns, network_ns, flush_ns]) in cases {
         let mut stream = transfer(is_send, Some(200));
         stream.event(30, OP, (100, Some(150)), step(3));
         states(&mut stream, 30, reported);
         let built = stream.build();
-        assert_eq!(built.locations[&location(is_send, 3)], expected, "{reported:?}");
+        assert_eq!(waits(&built, 150), [StepWaits { gpu_ns, peer_ns, network_ns, flush_ns }], "{reported:?}");
+        assert_eq!(steps(&built), [(100, 150)]);
         assert_eq!(built.fates(Kind::ProxyStep), (1, 1, 0));
     }
 }
@@ -74,8 +67,7 @@ fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops()
     stream.event(30, OP, (100, None), step(0));
     stream.event(31, OP, (140, None), step(8));
     let built = stream.build();
-    let expected = [(InstanceKind::Step, 100, 140), (InstanceKind::Step, 140, 190)];
-    assert_eq!(built.locations[&location(false, 0)], expected);
+    assert_eq!(steps(&built), [(100, 140), (140, 190)]);
     assert_eq!((built.counts.closed, built.counts.overflowed), (2, 0));
     assert_eq!(built.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
 }
@@ -88,8 +80,8 @@ fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
     states(&mut stream, 30, &[(8, 103), (20, 104)]);
     stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
     let built = stream.build();
-    let expected = [(InstanceKind::SendGpuWait, 102, 104), (InstanceKind::SendPeerWait, 104, 800)];
-    assert_eq!(built.locations[&location(true, 0)], expected);
+    assert_eq!(steps(&built), [(102, 800)]);
+    assert_eq!(waits(&built, 800), [StepWaits { gpu_ns: 2, peer_ns: 696, ..StepWaits::default() }]);
     assert_eq!(built.counts.closed, 0);
 }
 
@@ -104,17 +96,13 @@ fn a_step_without_its_operation_is_counted() {
 }
 
 #[test]
-fn steps_of_a_transfer_for_another_process_are_beside_it() {
+fn transfers_for_another_process_are_on_the_thread_that_does_them() {
     let mut stream = Stream::with_rank();
     stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
     // The step's own context is not used: with PXN it is the other process's, without a pid.
     stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
     let built = stream.build();
-    let of = Owner::Foreign(FOREIGN);
-    let net = (LocationKey::Net(of, 0, true, 0), 0);
-    let step = (LocationKey::Step(of, 0, true, 0, 1), 0);
-    assert_eq!(built.order[built.order.len() - 2..], [net, step]);
-    assert_eq!(built.locations[&step], [(InstanceKind::Step, 110, 120)]);
+    assert_eq!(built.recorded(THREAD), [(InstanceKind::Step, 110, 120), (InstanceKind::Net, 100, 190)]);
 }
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
@@ -131,7 +119,7 @@ fn overlapping_steps() -> Stream {
 }
 
 #[test]
-fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
+fn a_level_leaves_out_records_and_counts_but_knows_when_operations_ran() {
     for (level, operations, steps) in [(Level::Light, 0, 0), (Level::Standard, 1, 0), (Level::Full, 1, 2)] {
         let mut stream = overlapping_steps();
         stream.level = level;
@@ -143,7 +131,7 @@ fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
         };
         assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
-        assert!(built.order.iter().map(|(key, _)| key.kind()).clone().all(|kind| level.shows(kind)), "{level:?}");
+        assert_eq!(built.order.contains(&(THREAD, 0)), level != Level::Light, "{level:?}");
         assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
     }
 }

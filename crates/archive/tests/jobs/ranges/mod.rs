@@ -84,10 +84,7 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
             "ncclCommInitRank comm_id=12379813738877118345 nodes=1 rank=0 ranks=2",
             "step # nvtx.category=3 nvtx.color=4278255360 nvtx.number=17 nvtx.payload=5",
             "  forward nvtx.domain=lib nvtx.payload_signed=I64(-4)",
-            "    ncclGroup nvtx.ranges=step # > forward",
-            "      ncclGroupStart",
-            "      ncclAllReduce bytes=4000 nvtx.ranges=step # > forward op=max",
-            "      ncclGroupEnd",
+            "    ncclAllReduce bytes=4000 nvtx.ranges=step # > forward op=max",
             "    here nvtx.domain=lib nvtx.payload_float=…",
             "  ncclBroadcast bytes=40 comm_id=12379813738877118345 nvtx.ranges=step # root=1",
             "  ncclReduce bytes=8 comm_id=7 nvtx.ranges=step # op=9 root=0",
@@ -97,9 +94,9 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     assert_eq!(
         all["NCCL 0xabcdef0123456789 rank 0/2"],
         [
-            "ncclAllReduce bytes=4000 nvtx.ranges=step # > forward",
-            "ncclAllReduce bytes=4000 nvtx.ranges=backward",
-            "ncclAllReduce bytes=4000",
+            "NCCL AllReduce bytes=4000 nvtx.ranges=step # > forward",
+            "NCCL AllReduce bytes=4000 nvtx.ranges=backward",
+            "NCCL AllReduce bytes=4000",
         ]
     );
     let counts = [counts.ranges_user, counts.ranges_marks, counts.ranges_nccl, counts.ranges_reported];
@@ -135,7 +132,7 @@ fn a_name_with_the_separator_of_paths_is_one_level() {
     let (archive, _) = archive_of(&job, process);
     let all = shown(&archive);
     assert_eq!(all["API"][1..], ["load > copy"]);
-    assert_eq!(all["NCCL 0xabcdef0123456789 rank 0/2"], ["ncclAllReduce bytes=4000 nvtx.ranges=load / copy"]);
+    assert_eq!(all["NCCL 0xabcdef0123456789 rank 0/2"], ["NCCL AllReduce bytes=4000 nvtx.ranges=load / copy"]);
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn a_group_is_shown_by_the_interface_and_the_group_inside_it_by_its_ranges() {
         pop(main, 0, &[]);
     }
     let (archive, counts) = archive_of(&job, process);
-    let expected = ["ncclGroupStart", "ncclGroup", "  ncclGroupEnd", "ncclGroupStart", "ncclGroupEnd"];
+    let expected = ["ncclGroupStart", "NCCL group", "  ncclGroupEnd", "ncclGroupStart", "ncclGroupEnd"];
     assert_eq!(shown(&archive)["API"][1..], expected);
     assert_eq!([counts.ranges_nccl, counts.ranges_reported], [4, 2]);
 }
@@ -391,6 +388,6 @@ fn only_what_was_still_open_is_written_of_an_earlier_time() {
     let archive = unified(&job);
     let all = &shown(&archive)["API"];
     let begin = all.iter().position(|line| line == "b").expect("it began before");
-    assert_eq!(all[begin + 1], "  ncclGroup nvtx.ranges=b");
+    assert_eq!(all[begin + 1], "  ncclAllReduce bytes=4000 nvtx.ranges=b");
     assert!(!all.iter().any(|line| line == "a"), "{all:?}");
 }

@@ -23,7 +23,7 @@ pub(super) fn shown(archive: &Archive) -> BTreeMap<String, Vec<String>> {
                     let name = text(&definitions, definitions.regions[&region].name);
                     let is_wanted =
                         ["NCCL API", "NCCL operations"].contains(&group.as_str()) || group.starts_with("NVTX");
-                    let is_wanted = is_wanted && !name.contains("enqueue") && !name.contains("Launch");
+                    let is_wanted = is_wanted && !name.contains("enqueue") && !name.contains("launch");
                     let line = format!("{}{name} {}", "  ".repeat(open.len()), brief(&carried(&definitions, event)));
                     open.push(lines.len());
                     lines.push((line.trim_end().to_owned(), is_wanted));

@@ -10,7 +10,7 @@ use whole_plugin::machine::skip;
 
 use super::{Job, checked, events, happened, open, ours};
 use crate::tool::made_up::{Moment, RANKS, SECOND, Timer, host};
-use crate::tool::nccl::{NCCL, Nccl};
+use crate::tool::nccl::{NCCL, Nccl, operation_id};
 use crate::tool::score_p::{ALLREDUCE, MPI, ScoreP};
 use crate::tool::support::{Scratch, text};
 
@@ -167,7 +167,7 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
         };
         let attribute = |reference| text(definitions.attributes[&reference].name);
         assert_eq!((attribute(timing), text(value)), ("nccl.timing", "shown by"));
-        assert_eq!((attribute(id), event), ("nccl.event", 100 + rank + 1));
+        assert_eq!((attribute(id), event), ("nccl.event", operation_id(1, rank)));
         let EventKind::MpiCollectiveEnd(collective) = &end.kind else { panic!("{end:?}") };
         let comm = &definitions.comms[&collective.comm];
         assert_eq!((text(comm.name), &*definitions.groups[&comm.group].members), ("world", &[3, 4, 5][..]));

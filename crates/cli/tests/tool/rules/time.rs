@@ -12,9 +12,9 @@ pub(super) const CASES: &[Case] = &[
     })
     .with(&["T13"]),
     spoiled("T02", |fixture| fixture.span = (100, 454)),
-    // The residual is 5 ns.
+    // The residual is 5 ns, and 1 ns for the length of a record.
     spoiled("T03", |fixture| {
-        fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(206, CHANNEL)];
+        fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(207, CHANNEL)];
     }),
     spoiled("T04", |fixture| {
         fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(200, CHANNEL)];
@@ -85,7 +85,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     // The operation is on a thread of the process, its channel on the GPU.
     spoiled("T03", |fixture| {
         fixture.cpu_lanes = true;
-        fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(206, CHANNEL)];
+        fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(207, CHANNEL)];
     }),
     // Time runs backwards where there is no event.
     spoiled("T13", |fixture| {

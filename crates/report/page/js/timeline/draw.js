@@ -2,6 +2,7 @@
 
 import { sizeCanvas } from '#page/dom';
 import { duration, moment, seconds } from '#page/format';
+import { LAUNCH } from '#page/timeline/palette';
 import { locationOf } from '#page/timeline/related';
 import { drawSelection } from '#page/timeline/selection';
 import { AXIS, GUTTER, ticks, timeAt, topOf, xOf } from '#page/timeline/view';
@@ -248,13 +249,16 @@ export class Frame {
   fill(row, events, at) {
     const { palette, store } = this;
     const name = store.timeline.names[events.name[at]];
-    if (name === 'ncclKernelLaunch') return palette.get('launch');
+    if (name === LAUNCH) return palette.get('launch');
     if (store.isUnfinished(events, at)) return palette.get('accent-soft');
-    if (row.kind === 'step') return /^(Send|Recv)Wait$|^ProxyStep/.test(name) ? palette.get('seq') : palette.flat;
+    if (row.kind === 'step') {
+      const isWaiting = 2 * events.waiting[at] > events.end[at] - events.begin[at];
+      return isWaiting ? palette.flat : palette.get('seq');
+    }
     // Transfers and channels have the colour of their operation.
     if (row.kind === 'transfer' || row.kind === 'channel') {
       let parent = store.byNumber(events.parent[at]);
-      // What is queued has the transfer in between.
+      // A phase has its channel in between.
       if (parent && locationOf(store, parent).kind === row.kind) {
         parent = store.byNumber(parent.events.parent[parent.at]);
       }

@@ -1,6 +1,6 @@
 // Colours of the timeline, read from the style once for each theme.
 
-import { colourName, mix, token } from '#page/dom';
+import { colourName, mix, plainName, token } from '#page/dom';
 
 const NAMES = ['bg', 'raise', 'line', 'line-2', 'ink', 'ink-2', 'ink-3', 'accent', 'accent-soft', 'hatch',
   'hatch-bg', 'kernel',
@@ -10,11 +10,14 @@ const FUNCTION = /AllReduce|AllGather|ReduceScatter|SendRecv|Send|Recv|Broadcast
 /** The NCCL function that a region's name speaks of. @param {string} name */
 export function functionIn(name) {
   const found = FUNCTION.exec(name);
-  return found && /nccl|^net|^ib|^socket/.test(name) ? found[0] : null;
+  return found && /nccl|^net|^ib|^socket/i.test(name) ? found[0] : null;
 }
 
 /** Regions that take the colour of their operation, or that of a step. */
-const NO_COLOUR = /^(net|ib|socket|queued)|Wait$|^ProxyStep/;
+const NO_COLOUR = /^(net|ib|socket)|^(send|receive) step$/;
+/** Regions of a thread that works on the network. */
+const PROXY = /^Proxy|^NCCL network$/;
+const isNccl = (/** @type {string} */ name) => /^nccl/i.test(name) && !PROXY.test(name);
 
 /**
  * What the colours of a timeline stand for, those that its events have.
@@ -26,13 +29,13 @@ export function legend({ names, ranges, locations }) {
   const own = names.filter((name, at) => name !== LAUNCH && !NO_COLOUR.test(name) && !ranges.includes(at));
   const functions = /** @type {Map<string, Set<string>>} */ (new Map());
   for (const name of own) {
-    const known = functionIn(name) ?? (/^nccl/.test(name) ? name.replace(/^nccl/, '') : null);
+    const known = functionIn(name) ?? (isNccl(name) ? plainName(name) : null);
     if (known === null) continue;
     const colour = `var(${functionIn(name) ? colourName(known) : '--f-other'})`;
     functions.set(colour, (functions.get(colour) ?? new Set()).add(known));
   }
-  const grey = own.filter((name) => functionIn(name) === null && !/^nccl/.test(name));
-  const isProxy = (/** @type {string} */ name) => /^Proxy/.test(name);
+  const grey = own.filter((name) => functionIn(name) === null && !isNccl(name));
+  const isProxy = (/** @type {string} */ name) => PROXY.test(name);
   const others = [!grey.every(isProxy) && 'other kernels', grey.some(isProxy) && 'proxy thread'].filter(Boolean);
   const found = [...functions].map(([colour, all]) => ({ colour, label: some([...all]) }));
   if (others.length > 0) found.push({ colour: 'var(--kernel)', label: others.join(', ') });
@@ -43,7 +46,7 @@ export function legend({ names, ranges, locations }) {
   return found;
 }
 
-const LAUNCH = 'ncclKernelLaunch';
+export const LAUNCH = 'NCCL launch';
 const FLAT = 'color-mix(in srgb, var(--hatch) 55%, var(--hatch-bg))';
 
 /** @param {string[]} names */
@@ -62,9 +65,9 @@ export class Palette {
     const edge = parseFloat(token('--edge')) / 100;
     this.regions = names.map((name) => {
       const known = functionIn(name);
-      const fill = known ? token(colourName(known)) : /^nccl/.test(name) ? token('--f-other') : this.colours.kernel;
+      const fill = known ? token(colourName(known)) : isNccl(name) ? token('--f-other') : this.colours.kernel;
       return { fill, edge: mix(fill, '#000000', edge), text: isLight(fill) ? '#101114' : '#ffffff',
-        label: name.replace(/^nccl/, '') };
+        label: plainName(name) };
     });
     this.hatch = hatch(this.colours.hatch, this.colours['hatch-bg']);
   }

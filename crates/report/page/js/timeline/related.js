@@ -1,5 +1,7 @@
 // What belongs to an event: the same operation on other ranks, its call, its launch, its network operations.
 
+import { LAUNCH } from '#page/timeline/palette';
+
 /** @typedef {import('#page/timeline/store').Store} Store */
 /** @typedef {import('#page/timeline/store').Item} Item */
 
@@ -98,13 +100,14 @@ function peersOf(store, operation) {
 
 /** @param {Store} store @param {Item} call @param {Item[]} above @returns {Item | null} */
 function launchOf(store, call, above) {
-  const parents = new Set([numberOf(call), ...above.map(numberOf)]);
+  // A group of one call is not shown.
+  const parents = new Set([numberOf(call), call.events.parent[call.at], ...above.map(numberOf)]);
   const end = Math.max(endOf(call), ...above.map(endOf));
   let found = /** @type {Item | null} */ (null);
   for (const { id, kind } of store.byRow[locationOf(store, call).row]) {
     if (kind !== 'call') continue;
     store.each(id, beginOf(call), end, (events, at) => {
-      const isLaunch = store.timeline.names[events.name[at]] === 'ncclKernelLaunch';
+      const isLaunch = store.timeline.names[events.name[at]] === LAUNCH;
       if (!found && isLaunch && events.begin[at] >= beginOf(call) && parents.has(events.parent[at])) {
         found = { events, at };
       }

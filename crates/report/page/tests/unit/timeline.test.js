@@ -67,7 +67,7 @@ test('an operation is found with its call, launch, transfers, and itself on the 
   const found = related(store, item);
   assert.equal(found.peers.length, 16);
   assert.equal(found.call && nameOf(store, found.call), 'ncclAllReduce');
-  assert.equal(found.launch && nameOf(store, found.launch), 'ncclKernelLaunch');
+  assert.equal(found.launch && nameOf(store, found.launch), 'NCCL launch');
   assert.equal(found.work.length, 1);
   assert.equal(found.last && locationOf(store, found.last).row, 11);
   assert.ok(found.last && found.peers.every((peer) => beginOf(peer) <= beginOf(/** @type {any} */ (found.last))));
