@@ -261,7 +261,7 @@ fn what_is_left_is_what_was_asked_for() {
     let [names, processes, transfers] = exported.rows([
         "select distinct name from slice where category = 'operation'",
         "select count(*) from process where pid > 0",
-        "select distinct name from slice where name glob 'net*' or name glob '* step' order by 1",
+        "select distinct name from slice where name glob '*net*' or name glob '* step' order by 1",
     ]);
     assert_eq!((names, processes), (vec![vec!["NCCL Send".into()]], vec![vec![1.into()]]));
     assert_eq!(transfers, [["netSend"], ["send step"]]);

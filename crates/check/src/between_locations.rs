@@ -380,7 +380,6 @@ impl<'a> UserRanges<'a> {
 
 /// Checks that the archive has as many events as it states.
 pub(crate) struct WrittenEvents<'a> {
-    /// Kinds that are counted by their events on threads.
     trace: &'a Trace,
     /// Whether the enqueueing of operations is shown, too: then it counts, and the operation does not.
     has_enqueueing: bool,

@@ -154,9 +154,11 @@ impl<'a> Location<'a> {
         if !self.trace.definitions.regions.contains_key(&recorded.region) {
             self.find(Rule::Reference, format!("{:?} is not defined", recorded.region));
         }
+        // Only what is sent is put.
         let is_step = self.trace.role(recorded.region).is_some_and(|role| role.kind() == Kind::ProxyStep);
+        let may_be_put = is_step && self.trace.is_send(recorded.region) == Some(true);
         let is_unfinished = self.trace.fields_of(&event.attributes).is_unfinished == Some(true);
-        self.unfinished_steps += usize::from(is_step && is_unfinished);
+        self.unfinished_steps += usize::from(may_be_put && is_unfinished);
     }
 
     fn request_made(&mut self, of: usize, request: u64) {

@@ -543,7 +543,8 @@ complete. It is made of journals, not of the archive, which has no handles and o
 must have kept them (NCCL_OTF2_KEEP_JOURNAL=1), or be running or killed and not finalized. `print --json` shows the \
 records of an archive.
 
---comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs. \
+--comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs, \
+but no transfers that one process does for another (PXN), which have no rank there. \
 --function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
 --from and --to keep what runs in this time, whole. Scalasca takes --comm only.
 

@@ -1,6 +1,6 @@
 //! Prints an archive event by event, in time order across locations: `nccl-otf2 print` of an archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result, bail};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
 use otf2::{
-    AttributeValue, Collective, CommRef, Event, EventKind, LocationRef, Message, MetricRef, MetricValue, Paradigm,
-    RegionRef, RmaAccess, RmaWinRef,
+    AttributeValue, Collective, CommRef, Event, EventKind, LocationGroupRef, LocationRef, Message, MetricRef,
+    MetricValue, Paradigm, RegionRef, RmaAccess, RmaWinRef,
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -33,7 +33,10 @@ pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
         locations.filter(|location| trace.has_events(*location) && wanted(&trace, *location, filter)).collect();
     // A thread of the proxy works for several ranks: of one that is not wanted itself, the records of wanted ranks are.
     let mut by_record = trace.locations_of(&[LocationKind::ProxyThread]);
-    by_record.retain(|location| wanted.binary_search(location).is_err());
+    let process = |location: &LocationRef| trace.process(trace.group(*location));
+    let processes: BTreeSet<LocationGroupRef> = wanted.iter().map(process).collect();
+    by_record.retain(|location| wanted.binary_search(location).is_err() && processes.contains(&process(location)));
+    by_record.sort_unstable();
     let ranks: Vec<LocationRef> = wanted.clone();
     wanted.extend(&by_record);
     open_many_files();
@@ -159,15 +162,19 @@ impl EventReader<'_> {
     fn event(&mut self, location: LocationRef, event: &Event, output: &mut Output) -> Result<bool> {
         let ns = self.clock.ns(event.time);
         let begin_ns = self.clock.begin_ns;
-        if !self.filter.wants_time(begin_ns, ns, None) {
-            return Ok(false);
+        let recorded = self.trace.recorded(event);
+        // A record comes at the end of what it shows.
+        let start_ns = recorded.map_or(ns, |recorded| ns.saturating_sub(recorded.duration_ns));
+        if !self.filter.wants_time(begin_ns, start_ns, None) {
+            return Ok(!self.trace.definitions.parameters.is_empty());
         }
         let is_early = !self.filter.wants_time(begin_ns, ns, Some(ns));
         if self.is_held_back && !is_early && !self.release(output)? {
             return Ok(false);
         }
-        let recorded = self.trace.recorded(event);
-        if self.by_record.contains(&location) && !recorded.is_some_and(|recorded| self.wants_record(event, recorded)) {
+        if self.by_record.binary_search(&location).is_ok()
+            && !recorded.is_some_and(|recorded| self.wants_record(event, recorded))
+        {
             return Ok(true);
         }
         let own = match &event.kind {

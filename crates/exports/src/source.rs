@@ -13,6 +13,7 @@ use crate::values::Line;
 use analysis::{Clock, Fields, Filter, LaneKind, RegionInfo, Role, Slice, Slices, Trace, try_in_parallel};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use nccl_events::archive::region::NETWORK;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
 use nccl_events::schema::definition::ClockAnchors;
@@ -187,7 +188,9 @@ impl<'a> Selection<'a> {
         match (fields.event, fields.parent) {
             // A call that only NVTX shows has no id.
             (None, None) if self.is_call(region) => self.source.filter.wants_function(self.source.trace, region),
-            // A part of the enclosing region, such as the time in a queue.
+            // It does not say which operations the transfers are of.
+            (None, None) if self.is_network(region) => false,
+            // A part of the enclosing region.
             (None, None) => around_is_wanted,
             (event, parent) => has(event) || has(parent) || self.is_of_function(region),
         }
@@ -198,6 +201,11 @@ impl<'a> Selection<'a> {
         let is_one =
             |region: RegionInfo<'_>| region.class == RegionClass::Api && Function::from_region(region.name).is_some();
         self.source.trace.region(region).is_some_and(is_one)
+    }
+
+    /// Whether a region shows that a thread has transfers in flight.
+    fn is_network(&self, region: RegionRef) -> bool {
+        self.source.trace.region(region).is_some_and(|region| region.name == NETWORK)
     }
 
     fn is_of_function(&self, region: RegionRef) -> bool {

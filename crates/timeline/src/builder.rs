@@ -196,7 +196,7 @@ impl TimelineBuilder {
         self.messages.insert(key, messages);
     }
 
-    /// Counts one more shown event of a kind, if the level has the kind.
+    /// Counts one more shown event of a kind. What the level leaves out is taken off at the end.
     #[inline]
     pub fn shown(&mut self, kind: Kind) {
         if let Some(shown) = self.shown.get_mut(usize::from(kind as u8)) {

@@ -66,7 +66,8 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
             let func = pattern.collective().name();
             (format!("nccl{func}"), func)
         }
-        RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
+        RegionName::Plugin { id, is_send: true } => (format!("net plugin {id:#x} send"), ""),
+        RegionName::Plugin { id, is_send: false } => (format!("net plugin {id:#x} receive"), ""),
         RegionName::Copy(kind) => (copy_kind(kind).to_owned(), ""),
         RegionName::Mangled(name) => {
             let name = match symbols.text(name) {

@@ -230,7 +230,10 @@ pub enum RegionName {
     Range(Symbol, Symbol),
     Derived(Pattern),
     /// Work of an unknown network plugin, by the plugin's id.
-    Plugin(i64),
+    Plugin {
+        id: i64,
+        is_send: bool,
+    },
     /// A C++ function, by its mangled name.
     Mangled(Symbol),
     /// A copy, by CUPTI's number of its kind.

@@ -66,7 +66,7 @@ impl<'a> RegionInfo<'a> {
         match (self.kind?, self.name) {
             (Kind::ProxyOp | Kind::ProxyStep, region::NET_SEND | region::SEND_STEP) => Some(true),
             (Kind::ProxyOp | Kind::ProxyStep, _) => Some(false),
-            (Kind::NetPlugin, name) => Some(name.ends_with("Send")),
+            (Kind::NetPlugin, name) => Some(name.ends_with("Send") || name.ends_with(" send")),
             _ => None,
         }
     }

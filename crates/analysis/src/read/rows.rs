@@ -149,12 +149,12 @@ impl Operation {
 
 impl Step {
     pub const fn stop_ns(&self) -> u64 {
-        self.start_ns + self.first_ns + self.second_ns + self.third_ns
+        self.sent_ns().saturating_add(self.third_ns)
     }
 
     /// For sends: when the step was handed to the network.
     pub const fn sent_ns(&self) -> u64 {
-        self.start_ns + self.first_ns + self.second_ns
+        self.start_ns.saturating_add(self.first_ns).saturating_add(self.second_ns)
     }
 }
 

@@ -61,7 +61,7 @@ fn add_step(waits: &mut Waits, is_send: bool, step: &Step) {
         [&mut waits.recv_ns, &mut waits.recv_flush_ns, &mut waits.recv_gpu_ns]
     };
     for (sum, ns) in sums.into_iter().zip([step.first_ns, step.second_ns, step.third_ns]) {
-        *sum += ns;
+        *sum = sum.saturating_add(ns);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::read::{attributes, events, print, text, value};
 use archive::{unify, write_part};
 use journal::clock;
 use journal::testing::{Process, ProcessIdentity, start};
+use nccl_events::archive::region::LAUNCH;
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuCount, GpuRecord, Kernel};
 use nccl_events::{Body, Name, event};
 use otf2::{Archive, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole, SystemTreeDomain};
@@ -190,11 +191,10 @@ fn kernels_are_on_the_streams_of_their_gpus() {
     assert_eq!(text(&definitions, region.canonical_name), MANGLED.to_str().expect("ASCII"));
     assert_eq!((region.role, region.paradigm), (RegionRole::Function, Paradigm::Cuda));
 
-    let kernels = row(&archive, "CUDA stream 7");
-    let operations = row(&archive, "rank 0/2");
-    assert_eq!((kernels.len(), operations.len()), (3, 4));
+    let (kernels, operations) = (row(&archive, "CUDA stream 7"), row(&archive, "rank 0/2"));
     let launches = row(&archive, "API thread");
-    let launches: Vec<_> = launches.iter().filter(|row| row.0 == "ncclKernelLaunch").collect();
+    let launches: Vec<_> = launches.iter().filter(|row| row.0 == LAUNCH).collect();
+    assert_eq!((kernels.len(), operations.len(), launches.len()), (3, 4, 3));
     let rows = kernels.iter().zip(&operations).zip(launches);
     for (((region, kernel, span), (_, operation, ran)), (_, launch, _)) in rows {
         assert_eq!((region.as_str(), span), (DEMANGLED, ran));

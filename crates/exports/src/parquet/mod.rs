@@ -12,15 +12,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use crate::error::{Error, Outcome, Result};
 use crate::parquet::columns::{TableFiles, host};
-use crate::parquet::process::{Collectives, Process};
+use crate::parquet::process::{Collectives, Nics, Process};
 use crate::source::{Selection, Source};
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
+use nccl_events::schema::definition::ChannelNics;
 use otf2::{LocationGroupRef, LocationRef};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use topology::ChannelNic;
 
 mod columns;
 mod process;
@@ -56,13 +59,24 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let described = written.iter().map(|table| table.rows).sum();
     // A part is identified by its first location.
     let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
+    let comms = trace.definitions.comms.keys().copied().zip(0..).collect();
+    let (nics, without) = (nics(trace), AtomicU64::new(0));
     let by_first: BTreeMap<LocationRef, _> = firsts.iter().copied().zip(&parts).collect();
     let part_tables = source.each_location(&firsts, |first| {
         let Some(((process, part), locations)) = by_first.get(&first) else {
             return Ok(Vec::new());
         };
         let folder = folder(trace, *process);
-        let rows = Process { trace, selection: &selection, collectives: &collectives, files: &files, folder };
+        let rows = Process {
+            trace,
+            selection: &selection,
+            collectives: &collectives,
+            files: &files,
+            folder,
+            comms: &comms,
+            nics: &nics,
+            without: &without,
+        };
         match part {
             Part::Threads => rows.threads(locations),
             Part::Operations => rows.operations(locations),
@@ -73,8 +87,8 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     written.extend(part_tables.into_iter().flatten());
     nccl_events::sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|table| table.rows).sum(), described, ..Outcome::default() };
-    let without = without_table(trace, selection.locations());
-    outcome.leave_out(without, "regions of channels, proxy threads and network plugins: no table has them");
+    let without = without.into_inner();
+    outcome.leave_out(without, "kernel channels, states of proxy threads, work of network plugins: no table has them");
     selection.other_records()?.left_out(false, &mut outcome);
     outcome.files = written.into_iter().map(|table| table.file).collect();
     Ok(outcome)
@@ -91,11 +105,13 @@ fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Pa
     parts.into_iter().collect()
 }
 
-fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
-    let without = locations
-        .iter()
-        .filter(|location| trace.location_kind(**location).is_some_and(|kind| Part::from_kind(kind).is_none()));
-    without.map(|location| trace.events_of(*location)).sum::<u64>() / 2
+/// The network interface of each rank's channels, by direction.
+fn nics(trace: &Trace) -> Nics {
+    let lines = trace.definitions.locations.keys().flat_map(|location| {
+        let nics = trace.location_property(*location, ChannelNics).unwrap_or_default();
+        nics.lines().filter_map(ChannelNic::parse).map(move |nic| (*location, nic))
+    });
+    lines.map(|(location, nic)| ((location, nic.channel, nic.is_send), nic.nic)).collect()
 }
 
 /// Characters that need no encoding in a folder's name.

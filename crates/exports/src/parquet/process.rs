@@ -1,7 +1,8 @@
 //! The rows of a process and of its threads, and the tables that span ranks: instances of collectives, and ranks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::parquet::columns;
@@ -15,9 +16,8 @@ use nccl_events::archive::{PATH_SEPARATOR, RegionClass, Timing};
 use nccl_events::collective::Flow;
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::ids::index;
-use nccl_events::schema::definition::{ChannelNics, ThreadId};
+use nccl_events::schema::definition::ThreadId;
 use otf2::{CommRef, LocationRef, RegionRef};
-use topology::ChannelNic;
 
 pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,
@@ -25,7 +25,15 @@ pub(super) struct Process<'a> {
     pub(super) collectives: &'a Collectives,
     pub(super) files: &'a TableFiles,
     pub(super) folder: PathBuf,
+    /// The numbers of communicators.
+    pub(super) comms: &'a BTreeMap<CommRef, i32>,
+    pub(super) nics: &'a Nics,
+    /// Counts what no table has.
+    pub(super) without: &'a AtomicU64,
 }
+
+/// The network interface of a communicator's location, by channel and whether it sends.
+pub(super) type Nics = HashMap<(LocationRef, u32, bool), String>;
 
 nccl_events::fields! {
     struct Details {
@@ -50,6 +58,7 @@ impl<'a> Process<'a> {
             let (communicator, rank) = self.member(*location);
             self.selection.slices(*location, |slice| {
                 let Some(Role::Operation(_)) = slice.role else {
+                    self.leave_out();
                     return;
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
@@ -92,11 +101,13 @@ impl<'a> Process<'a> {
         let is_step = |region: &RegionRef| self.trace.role(*region) == Some(Role::Work(Kind::ProxyStep));
         let has_steps = self.trace.definitions.regions.keys().any(is_step);
         let mut operations = HashMap::new();
-        let nics = self.nics();
         let mut table = self.files.create("transfers", &self.folder);
         for location in threads {
             self.selection.slices(*location, |slice| {
                 if slice.role != Some(Role::Work(Kind::ProxyOp)) {
+                    if slice.role != Some(Role::Work(Kind::ProxyStep)) {
+                        self.leave_out();
+                    }
                     return;
                 }
                 let fields = self.trace.fields_of(&slice.attributes);
@@ -116,7 +127,7 @@ impl<'a> Process<'a> {
                     nic: self
                         .member_location(&details)
                         .zip(fields.channel)
-                        .and_then(|(member, channel)| nics.get(&(member, channel, is_send)).map(String::as_str)),
+                        .and_then(|(member, channel)| self.nics.get(&(member, channel, is_send)).map(String::as_str)),
                     bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
@@ -132,16 +143,6 @@ impl<'a> Process<'a> {
 
     fn member_location(&self, details: &Details<'_>) -> Option<LocationRef> {
         self.trace.members(CommRef::new(details.comm?)).get(index(details.rank?)).copied()
-    }
-
-    /// The network interface of each rank's channels, by direction.
-    fn nics(&self) -> HashMap<(LocationRef, u32, bool), String> {
-        let locations = self.trace.definitions.locations.keys();
-        let lines = locations.flat_map(|location| {
-            let nics = self.trace.location_property(*location, ChannelNics).unwrap_or_default();
-            nics.lines().filter_map(ChannelNic::parse).map(move |nic| (*location, nic))
-        });
-        lines.map(|(location, nic)| ((location, nic.channel, nic.is_send), nic.nic)).collect()
     }
 
     /// `operations` has the operation of each transfer.
@@ -224,8 +225,11 @@ impl<'a> Process<'a> {
 
     fn communicator(&self, rank: Option<(CommRef, u32)>) -> (Option<i32>, Option<i32>) {
         let (comm, rank) = rank.unzip();
-        let place = comm.and_then(|comm| self.trace.definitions.comms.keys().position(|other| *other == comm));
-        (place.and_then(|place| i32::try_from(place).ok()), rank.map(small))
+        (comm.and_then(|comm| self.comms.get(&comm)).copied(), rank.map(small))
+    }
+
+    fn leave_out(&self) {
+        self.without.fetch_add(1, Ordering::Relaxed);
     }
 
     fn function(&self, region: RegionRef) -> &'a str {

@@ -144,7 +144,7 @@ fn connections(trace: &Trace, selection: &Selection<'_>, location: LocationRef) 
                 let moving_ns = wire.network_ns.unwrap_or(0);
                 let span = match connection.is_send {
                     true => (slice.stop_ns.saturating_sub(moving_ns), slice.stop_ns),
-                    false => (slice.start_ns, slice.start_ns + moving_ns),
+                    false => (slice.start_ns, slice.start_ns.saturating_add(moving_ns)),
                 };
                 if let Some(rate) = fields.bytes.filter(|bytes| *bytes > 0).and_then(|bytes| rate(bytes, span)) {
                     with_steps.extend(fields.parent);
@@ -155,7 +155,7 @@ fn connections(trace: &Trace, selection: &Selection<'_>, location: LocationRef) 
                 if fields.is_unfinished != Some(true)
                     && fields.event.is_none_or(|event| !with_steps.remove(&event)) =>
             {
-                let span = (slice.start_ns + fields.queued_ns.unwrap_or(0), slice.stop_ns);
+                let span = (slice.start_ns.saturating_add(fields.queued_ns.unwrap_or(0)), slice.stop_ns);
                 load.add(span, wire.bytes.and_then(|bytes| rate(bytes, span)).unwrap_or(0));
             }
             _ => {}

@@ -195,7 +195,11 @@ impl<'a> TimelineReader<'a> {
 
     /// Counts an event, and keeps it if the plan selects it.
     fn take(&self, state: &mut LocationReader, ended: &EndedInstance) {
-        if !self.plan.wants(ended.slice.start_ns, ended.slice.stop_ns) {
+        let is_wanted = match ended.slice.lane {
+            Some(lane) => state.lanes.contains_key(&lane),
+            None => !self.locations[large(state.at)].is_for_lanes,
+        };
+        if !is_wanted || !self.plan.wants(ended.slice.start_ns, ended.slice.stop_ns) {
             return;
         }
         state.all[self.plan.part(ended.slice.start_ns, PARTS as u64)] += 1;
@@ -341,7 +345,7 @@ impl InstanceFields<'_> {
     fn step_waiting_ns(&self) -> Option<u64> {
         let others = [self.wait_gpu_ns, self.wait_peer_ns, self.flush_ns];
         let is_step = others.iter().chain([&self.wait_network_ns]).any(Option::is_some);
-        is_step.then(|| others.into_iter().flatten().sum())
+        is_step.then(|| others.into_iter().flatten().fold(0, u64::saturating_add))
     }
 }
 

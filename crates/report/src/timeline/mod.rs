@@ -83,7 +83,7 @@ impl UncutTimeline {
         let mut places =
             Places::new(trace, tables, &names).context("the archive is damaged, `nccl-otf2 check` says more")?;
         let wants = |row: usize| filter.wants_job_rank(&tables.members, row);
-        places.locations.retain(|location| location.is_shared || wants(location.row));
+        places.keep(wants);
         let last_ns = tables.operations.stop_ns.iter().copied().max().unwrap_or(0).max(report.run.duration_ns);
         let begin_ns = filter.from_ns.unwrap_or(0);
         let span = (begin_ns, filter.to_ns.unwrap_or(last_ns).min(last_ns.max(1)).max(begin_ns));

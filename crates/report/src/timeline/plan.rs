@@ -2,7 +2,7 @@
 //! time, and some operations at other times. The plan needs the analysis only, so it is made before events are read.
 //! Also defines the rows of the timeline and the locations in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::read::{NONE, Operation, Tables};
 use analysis::{Analysis, Lane, LaneKind, Trace, try_in_parallel};
@@ -345,6 +345,9 @@ pub(crate) struct Location {
     /// Whether it is a thread of a process with several ranks.
     #[serde(skip)]
     pub(crate) is_shared: bool,
+    /// Whether it is read for its lanes only: it is in the row of an unwanted rank, and some lanes are not.
+    #[serde(skip)]
+    pub(crate) is_for_lanes: bool,
 }
 
 /// The part of an archive's location that a location of the timeline shows.
@@ -418,22 +421,61 @@ impl Places {
                 part: LocationPart::Whole,
                 events: trace.events_of(reference).saturating_sub(lanes.values().sum()) / 2,
                 is_shared,
+                is_for_lanes: false,
             });
             for _level in 0..levels {
                 let name = format!("ranges of {}", trace.location_name(reference));
                 let (id, part) = (reference.get(), LocationPart::Level);
                 let (kind, ranks, events) = (Shown::Range, None, 0);
-                found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
+                let is_for_lanes = false;
+                found.locations.push(Location {
+                    reference,
+                    name,
+                    kind,
+                    row,
+                    id,
+                    ranks,
+                    part,
+                    events,
+                    is_shared,
+                    is_for_lanes,
+                });
             }
             for (lane, events) in lanes {
                 let (name, id, part) = (lane.name(trace), reference.get(), LocationPart::Lane(lane));
                 let (kind, ranks) = (Shown::from_lane(lane), None);
                 let member = lane.member(trace).and_then(|member| rank_of(trace, tables, member));
                 let row = member.unwrap_or(row);
-                found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
+                let is_for_lanes = false;
+                found.locations.push(Location {
+                    reference,
+                    name,
+                    kind,
+                    row,
+                    id,
+                    ranks,
+                    part,
+                    events,
+                    is_shared,
+                    is_for_lanes,
+                });
             }
         }
         Ok(found)
+    }
+
+    /// Keeps the locations of wanted rows, and those that wanted lanes are read from.
+    pub(crate) fn keep(&mut self, wants: impl Fn(usize) -> bool) {
+        let is_wanted = |location: &Location| location.is_shared || wants(location.row);
+        let read: BTreeSet<LocationRef> =
+            self.locations.iter().filter(|location| is_wanted(location)).map(|location| location.reference).collect();
+        self.locations.retain_mut(|location| {
+            location.is_for_lanes = location.part == LocationPart::Whole && !is_wanted(location);
+            if location.is_for_lanes {
+                location.events = 0;
+            }
+            if location.is_for_lanes { read.contains(&location.reference) } else { is_wanted(location) }
+        });
     }
 
     fn add_row(&mut self, trace: &Trace, process: LocationGroupRef, name: String, is_rank: bool) -> usize {

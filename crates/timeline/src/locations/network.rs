@@ -257,7 +257,7 @@ fn region(fields: &NetPlugin, sends: bool) -> RegionKey {
         (NetData::IbQueuePair { .. }, false) => RegionName::Fixed("ibRecv"),
         (NetData::Socket { .. }, true) => RegionName::Fixed("socketSend"),
         (NetData::Socket { .. }, false) => RegionName::Fixed("socketRecv"),
-        (NetData::Opaque, _) => RegionName::Plugin(fields.id),
+        (NetData::Opaque, is_send) => RegionName::Plugin { id: fields.id, is_send },
     };
     RegionKey::new(RegionClass::Network, name)
 }
@@ -289,14 +289,18 @@ fn build_busy(work: ProxyWork<'_, '_>, builder: &mut TimelineBuilder) {
         nccl_events::sort::sort(&mut states);
         let mut around = states.into_iter().peekable();
         let mut transfers = transfers.into_iter().peekable();
+        // A state may last from one run of transfers into the next.
+        let mut in_state_until = 0;
         while let Some((mut start, mut end)) = transfers.next() {
             let mut number = 1;
             while let Some((_, next)) = transfers.next_if(|(next, _)| *next <= end) {
                 (end, number) = (end.max(next), number + 1);
             }
+            start = start.max(in_state_until);
             // A region of its own between two states of the thread.
             while let Some((from, to)) = around.next_if(|(from, _)| *from < end) {
                 add_busy(builder, row, (start, from), (region, number));
+                in_state_until = in_state_until.max(to);
                 start = start.max(to);
             }
             add_busy(builder, row, (start, end), (region, number));
@@ -427,8 +431,8 @@ fn on_gpu<'a>(
     Some((clock, stamps))
 }
 
-// Between transfers a proxy thread idles, sleeps, wakes up and takes operations. These states have a row of their own:
-// a thread's calls nest, and these states belong to no call.
+// Between transfers a proxy thread idles, sleeps, wakes up and takes operations. `NCCL network` is
+// shown between them only.
 //
 //   sleep:   start ─ ProxySleep ── 16 ─ ProxyWakeup ─ stop
 //   append:  start ─ ProxyAppend ─ 18 ─────────────── stop

@@ -86,6 +86,26 @@ fn transfers_overlap_on_their_thread_which_is_busy_meanwhile() {
 }
 
 #[test]
+fn a_thread_is_busy_around_its_states_only() {
+    let mut stream = Stream::with_rank();
+    // The second transfer begins in the state in which the first one ends.
+    for (id, start, end) in [(20, 100, 112), (21, 118, 150)] {
+        stream.event(id, 0, (start, Some(end)), proxy_op(true));
+        stream.state(id, start, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    }
+    for (id, start, end) in [(30, 110, 120), (31, 130, 140)] {
+        stream.event(id, 0, (start, Some(end)), Body::ProxyCtrl(event::ProxyCtrl {}));
+        stream.state(id, start, state::PROXY_CTRL_APPEND, StateArgs::ProxyCtrl { appended: 1 });
+    }
+    let (busy, append) = (InstanceKind::Busy, InstanceKind::ProxyAppend);
+    let built = stream.build();
+    let mut shown = built.location(LocationKey::Proxy(0)).to_vec();
+    shown.sort_by_key(|(_, start, _)| *start);
+    let expected = [(busy, 100, 110), (append, 110, 120), (busy, 120, 130), (append, 130, 140), (busy, 140, 150)];
+    assert_eq!(shown, expected);
+}
+
+#[test]
 fn what_hangs_is_unfinished_and_only_transfers_wait_behind_it() {
     for (has_transfer, second) in [(true, (900, 900, true)), (false, (206, 207, false))] {
         let mut stream = Stream::with_rank();
