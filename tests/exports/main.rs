@@ -3,7 +3,6 @@
 mod chakra;
 mod jsonl;
 mod kineto;
-mod lanes;
 mod nccl_tests;
 mod parquet;
 mod perfetto;

@@ -10,7 +10,7 @@ use whole_plugin::machine::{RELEASE, perfetto_viewer, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::{built, scratch::Scratch};
 
-use super::lanes::{first_of_lane, row_of};
+use whole_plugin::regions::{first_of_lane, row_of};
 
 const EVERYTHING: &str = include_str!("../support/everything.script");
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use whole_plugin::scratch::Scratch;
 
-use super::lanes::row_of;
+use whole_plugin::regions::row_of;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RegionTotals {

@@ -9,8 +9,8 @@ use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 use super::archive::{Lines, RegionTotals, lines_of};
-use super::lanes::first_of_lane;
 use super::script;
+use whole_plugin::regions::first_of_lane;
 
 /// The devices that the viewer shows, and what their lines have together.
 fn shown(python: &Path, file: &Path) -> (Vec<String>, Lines) {

@@ -8,12 +8,11 @@ use journal::clock::ClockPair;
 use serde_json::Value;
 use whole_plugin::machine::{RELEASE, tensorflow};
 use whole_plugin::process::run;
-use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
 use whole_plugin::synthetic::{self, Job, play};
 
-use super::lanes::{first_of_lane, row_of};
 use super::script;
+use whole_plugin::regions::{Region, first_of_lane, row_of};
 
 /// By how much each host's wall clock is ahead of this machine's, and what its clocks gain, in ppb.
 const CLOCKS: [(i64, i64); 2] = [(0, 0), (10_000_000_000, 50_000)];

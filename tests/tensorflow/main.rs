@@ -3,8 +3,6 @@
 mod archive;
 mod export;
 mod hosts;
-#[path = "../exports/lanes.rs"]
-mod lanes;
 mod profile;
 mod registration;
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::read::archive::{Clock, Fields, Recorded, Role, Trace};
-use nccl_events::Kind;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::attribute::AttributeId;
+use nccl_events::{Kind, step_slot};
 use otf2::{AttributeRef, AttributeValue, CommRef, Event, EventKind, LocationRef, RegionRef, StringRef};
 
 #[derive(Clone, Copy, Debug)]
@@ -142,9 +142,6 @@ pub enum ConnectionRank {
     Unknown,
 }
 
-/// The slots of a connection.
-const SLOTS: i32 = 8;
-
 impl LaneKind {
     /// The lane above: of a slot its connection's, of a plugin its slot's.
     pub const fn above(self) -> Option<Self> {
@@ -242,13 +239,13 @@ impl Trace {
             let is_send = self.is_send(region)?;
             Some(Connection { rank, channel: fields.channel?, is_send, peer: fields.peer.unwrap_or(u32::MAX) })
         };
-        let slot = || u32::try_from(fields.step.unwrap_or(0).rem_euclid(SLOTS)).ok();
+        let slot = || u32::from(step_slot(fields.step.unwrap_or(0)));
         Some(match kind {
             Kind::KernelCh => LaneKind::Channel(fields.channel?),
             Kind::KernelPhase => LaneKind::Phases(fields.channel?),
             Kind::ProxyOp => LaneKind::Connection(connection()?),
-            Kind::ProxyStep => LaneKind::Slot(connection()?, slot()?),
-            Kind::NetPlugin => LaneKind::Plugin(connection()?, slot()?),
+            Kind::ProxyStep => LaneKind::Slot(connection()?, slot()),
+            Kind::NetPlugin => LaneKind::Plugin(connection()?, slot()),
             _ => return None,
         })
     }

@@ -335,7 +335,10 @@ impl<'a> UserRanges<'a> {
         findings: &mut Findings,
     ) {
         let at = (self.trace, location);
-        let is_range = |open: &Region<'_>| matches!(open, Region::Call { name: around, is_reported: false, .. } if *around == name);
+        let is_range = |open: &Region<'_>| match open {
+            Region::Call { name: around, is_reported, .. } => !is_reported && *around == name,
+            _ => false,
+        };
         if is_reported && self.open.iter().flatten().any(is_range) {
             findings.at(at, Some(time), Rule::ShownOnce, format!("{name} is inside another {name}"));
         }

@@ -36,8 +36,8 @@ dot before their names. Several journals are put together in the order of time.
 --kind takes NCCL's kinds of events, Range for NVTX ranges and marks, Gpu for kernels, copies and what else a journal \
 says of GPUs, and of journals Unknown for events of a kind that this version does not know. In archives a kind stands \
 for the regions that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, \
-Metric, …) for records. --comm and --rank leave the calls and puts of threads out of archives, which may be for any communicator, and \
-transfers for another process (PXN), which have no rank in the process that does them; a \
+Metric, …) for records. --comm and --rank leave the calls and puts of threads out of archives, which may be for any \
+communicator, and transfers for another process (PXN), which have no rank in the process that does them; a \
 communicator that the user named is asked for by its name there. Of a journal, communicators' beginnings and ends \
 stay whatever the kind and time, and a state is printed when its event's kind is. --from shows regions that go on \
 then with their `enter` before; @TIME is in ns since 1970 in archives, CLOCK_MONOTONIC in journals.

@@ -181,6 +181,14 @@ pub enum StateArgs {
     },
 }
 
+/// Limit on the steps in progress of a proxy operation: NCCL keeps one handle for each.
+pub const STEP_SLOTS: u8 = 8;
+
+/// The slot of a step: 0 … 7.
+pub fn step_slot(step: i32) -> u8 {
+    u8::try_from(step.rem_euclid(STEP_SLOTS.into())).unwrap_or(0)
+}
+
 /// NCCL's state numbers (`ncclProfilerEventState_v7_t`).
 #[expect(missing_docs, reason = "the names are NCCL's")]
 pub mod state {

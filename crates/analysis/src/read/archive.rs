@@ -280,7 +280,7 @@ nccl_events::fields! {
 }
 
 impl Trace {
-    /// What an event stands for, if it is a record of what ends with it.
+    /// What an event stands for, if it is a record of what ends with it. Without a duration it is an instant.
     pub fn recorded(&self, event: &Event) -> Option<Recorded> {
         let fields: RecordFields<'_> = self.read_fields(&event.attributes);
         Some(Recorded { region: RegionRef::new(fields.region?), duration_ns: fields.duration_ns.unwrap_or(0) })

@@ -8,12 +8,11 @@ use crate::read::part;
 use crate::read::part::RemovedCall;
 use journal::format::Symbol;
 use journal::reader::Symbols;
-use model::links::transfers::STEP_SLOTS;
 use model::process::{End, Process};
 use model::tables::{Event, EventRow, Head, OperationRow, P2p, Row, Tables};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::event::{ProxyOp, ProxyStep};
-use nccl_events::{Body, Table, event, state};
+use nccl_events::{Body, STEP_SLOTS, Table, event, state};
 
 /// Reads a process's operations. Times are those of the tables.
 pub(super) struct Reader<'a> {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 
 use crate::links::gpu_work::{GpuIntervals, GpuWork};
 use crate::links::operations::{LinkedOperation, LinkedOperations};
-use crate::links::transfers::slot;
 use crate::tables::{Operation, Row, Tables};
 use clocks::gpu::GpuClock;
-use nccl_events::Kind;
 use nccl_events::archive::Timing;
 use nccl_events::event::{ProxyCtrl, ProxyOp, ProxyStep};
 use nccl_events::ids::index;
 use nccl_events::sort::Gather;
+use nccl_events::{Kind, step_slot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
@@ -292,7 +291,7 @@ pub fn infer_ends(tables: &Tables) -> InferredEnds {
 
 fn infer_step_ends(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
     let rows = tables.rows::<ProxyStep>();
-    let order = rows.map(|(row, event)| (event.parent, slot(event.fields.step), event.start, row));
+    let order = rows.map(|(row, event)| (event.parent, step_slot(event.fields.step), event.start, row));
     let mut order: Vec<(u64, u8, u64, Row<ProxyStep>)> = order.collect();
     order.sort_unstable();
     let mut ends = BTreeMap::new();

@@ -10,14 +10,6 @@ use nccl_events::event::ProxyOp;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// Limit on the steps in progress of a proxy operation: NCCL keeps one handle for each.
-pub const STEP_SLOTS: u8 = 8;
-
-/// The slot of a step: 0 … 7.
-pub fn slot(step: i32) -> u8 {
-    u8::try_from(step.rem_euclid(STEP_SLOTS.into())).unwrap_or(0)
-}
-
 /// A network connection: context, whether it serves another process (PXN; NCCL 2.23 gives these a context of this
 /// process), channel, peer, direction.
 pub(crate) type ConnectionKey = (ContextName, bool, u8, i32, bool);

@@ -411,53 +411,34 @@ impl Places {
             let is_shared = has_shared && own.is_none() && is_thread(trace.location_kind(reference));
             let lanes = lanes.remove(&reference).unwrap_or_default();
             let levels = if may_have_ranges(trace, trace.location_kind(reference)) { LEVELS } else { 0 };
-            found.locations.push(Location {
+            let part_of = |name, kind, part| Location {
                 reference,
-                name: trace.location_name(reference),
-                kind: shown(trace.location_kind(reference)),
+                name,
+                kind,
                 row,
                 id: reference.get(),
-                ranks: comm,
-                part: LocationPart::Whole,
-                events: trace.events_of(reference).saturating_sub(lanes.values().sum()) / 2,
+                ranks: None,
+                part,
+                events: 0,
                 is_shared,
                 is_for_lanes: false,
+            };
+            let kind = shown(trace.location_kind(reference));
+            found.locations.push(Location {
+                ranks: comm,
+                events: trace.events_of(reference).saturating_sub(lanes.values().sum()) / 2,
+                ..part_of(trace.location_name(reference), kind, LocationPart::Whole)
             });
             for _level in 0..levels {
                 let name = format!("ranges of {}", trace.location_name(reference));
-                let (id, part) = (reference.get(), LocationPart::Level);
-                let (kind, ranks, events) = (Shown::Range, None, 0);
-                let is_for_lanes = false;
-                found.locations.push(Location {
-                    reference,
-                    name,
-                    kind,
-                    row,
-                    id,
-                    ranks,
-                    part,
-                    events,
-                    is_shared,
-                    is_for_lanes,
-                });
+                found.locations.push(part_of(name, Shown::Range, LocationPart::Level));
             }
             for (lane, events) in lanes {
-                let (name, id, part) = (lane.name(trace), reference.get(), LocationPart::Lane(lane));
-                let (kind, ranks) = (Shown::from_lane(lane), None);
                 let member = lane.member(trace).and_then(|member| rank_of(trace, tables, member));
-                let row = member.unwrap_or(row);
-                let is_for_lanes = false;
                 found.locations.push(Location {
-                    reference,
-                    name,
-                    kind,
-                    row,
-                    id,
-                    ranks,
-                    part,
+                    row: member.unwrap_or(row),
                     events,
-                    is_shared,
-                    is_for_lanes,
+                    ..part_of(lane.name(trace), Shown::from_lane(lane), LocationPart::Lane(lane))
                 });
             }
         }

@@ -431,8 +431,8 @@ fn on_gpu<'a>(
     Some((clock, stamps))
 }
 
-// Between transfers a proxy thread idles, sleeps, wakes up and takes operations. `NCCL network` is
-// shown between them only.
+// Between transfers a proxy thread idles, sleeps, wakes up and takes operations. `NCCL network` is shown only between
+// these states.
 //
 //   sleep:   start ─ ProxySleep ── 16 ─ ProxyWakeup ─ stop
 //   append:  start ─ ProxyAppend ─ 18 ─────────────── stop
