@@ -58,9 +58,11 @@ impl<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy> Instances<'a, F> 
     pub fn step(&mut self, event: &Event) -> StepOf<F> {
         match event.kind {
             EventKind::Enter(region) => {
-                let (role, start) = (self.trace.role(region), event.time);
-                let fields = self.trace.read_fields(&event.attributes);
-                let entered = InstanceOf { region, role, start, end: start, fields };
+                let (role, fields) = (self.trace.role(region), self.trace.read_fields(&event.attributes));
+                let cut = self.trace.attributes.cut_ns(&event.attributes);
+                let cut = cut.map_or(0, |ns| Clock::from_trace(self.trace).ticks(ns));
+                let entered =
+                    InstanceOf { region, role, start: event.time.saturating_sub(cut), end: event.time, fields };
                 self.open.push(entered);
                 StepOf::Entered(entered)
             }
@@ -95,6 +97,8 @@ pub struct Slice {
     pub depth: u32,
     /// In ns from the start of the trace.
     pub start_ns: u64,
+    /// How much earlier than at `start_ns` began what is shown: until then it overlaps another region.
+    pub cut_ns: u64,
     pub stop_ns: u64,
     /// The attributes of the ENTER, followed by those of the LEAVE; or those of the record.
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
@@ -102,18 +106,27 @@ pub struct Slice {
     pub lane: Option<Lane>,
 }
 
-/// A row for what the archive has as records on the location of a communicator rank or thread.
+impl Slice {
+    /// When what is shown began, in ns from the start of the trace.
+    pub const fn began_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(self.cut_ns)
+    }
+}
+
+/// A row for what the archive has as records on a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     pub location: LocationRef,
     pub shows: LaneKind,
-    /// 0, or the number of a further row for what overlaps.
+    /// 0, or the number of a further row for what overlaps what is there.
     pub row: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the kinds are NCCL's")]
 pub enum LaneKind {
+    /// Operations of one kernel.
+    Operations,
     Channel(u32),
     Phases(u32),
     Connection(Connection),
@@ -146,7 +159,7 @@ impl LaneKind {
     /// The lane above: of a slot its connection's, of a plugin its slot's.
     pub const fn above(self) -> Option<Self> {
         match self {
-            Self::Channel(_) | Self::Phases(_) | Self::Connection(_) => None,
+            Self::Operations | Self::Channel(_) | Self::Phases(_) | Self::Connection(_) => None,
             Self::Slot(connection, _) => Some(Self::Connection(connection)),
             Self::Plugin(connection, slot) => Some(Self::Slot(connection, slot)),
         }
@@ -154,13 +167,14 @@ impl LaneKind {
 
     pub const fn connection(self) -> Option<Connection> {
         match self {
-            Self::Channel(_) | Self::Phases(_) => None,
+            Self::Operations | Self::Channel(_) | Self::Phases(_) => None,
             Self::Connection(connection) | Self::Slot(connection, _) | Self::Plugin(connection, _) => Some(connection),
         }
     }
 
     fn name(self, trace: &Trace) -> String {
         match self {
+            Self::Operations => "operations".to_owned(),
             Self::Channel(channel) => format!("channel {channel:02}"),
             Self::Phases(channel) => format!("channel {channel:02} phases"),
             Self::Connection(Connection { rank, channel, is_send, peer }) => {
@@ -181,7 +195,7 @@ impl LaneKind {
 impl Lane {
     pub fn name(self, trace: &Trace) -> String {
         let name = match self.shows {
-            LaneKind::Channel(_) | LaneKind::Phases(_) => {
+            LaneKind::Operations | LaneKind::Channel(_) | LaneKind::Phases(_) => {
                 format!("{} {}", trace.location_name(self.location), self.shows.name(trace))
             }
             _ => self.shows.name(trace),
@@ -225,7 +239,10 @@ impl Trace {
     /// The kind of lane of a record with these attributes.
     pub fn lane_of(&self, region: RegionRef, attributes: &[(AttributeRef, AttributeValue)]) -> Option<LaneKind> {
         let fields: LaneFields<'_> = self.read_fields(attributes);
-        let kind = self.role(region)?.kind();
+        let kind = match self.role(region)? {
+            Role::Operation(_) => return Some(LaneKind::Operations),
+            role => role.kind(),
+        };
         let connection = || {
             let origin = attributes.iter().find_map(|(attribute, value)| match value {
                 AttributeValue::String(text) if self.attribute(*attribute) == Some(AttributeId::Origin) => Some(*text),
@@ -292,6 +309,7 @@ impl<'a> Slices<'a> {
                     role: self.trace.role(region),
                     depth: u32::try_from(self.open.len()).unwrap_or(u32::MAX),
                     start_ns: time_ns,
+                    cut_ns: self.trace.attributes.cut_ns(&event.attributes).unwrap_or(0),
                     stop_ns: time_ns,
                     attributes: event.attributes.clone(),
                     lane: None,
@@ -308,6 +326,7 @@ impl<'a> Slices<'a> {
                     role: self.trace.role(region),
                     depth: 0,
                     start_ns,
+                    cut_ns: 0,
                     stop_ns,
                     attributes: event.attributes.clone(),
                     lane: shows.map(|shows| self.lane(shows, start_ns, stop_ns)),

@@ -218,10 +218,8 @@ impl<'a> Location<'a> {
         if self.collective.is_some() {
             self.find(Rule::CollectivePair, "a collective begins before the one before has ended");
         }
-        // Collectives of one fused kernel follow each other inside the region of the first: only one that begins with
-        // the region certainly belongs to it, and not even that one if there are siblings.
-        let has_siblings = !self.trace.siblings(self.location).is_empty();
-        let with_region = self.open.last().filter(|(_, since)| *since == self.time && !has_siblings);
+        // A collective that the one before held up may lie in the region of another.
+        let with_region = self.open.last().filter(|(_, since)| *since == self.time);
         self.collective =
             Some(BegunRegion { depth: self.open.len(), with_region: with_region.map(|(region, _)| *region) });
     }

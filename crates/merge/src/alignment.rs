@@ -14,7 +14,7 @@ use crate::{clock, pairing, scorep};
 use anyhow::{Context as _, Result, bail};
 use clocks::piecewise::Piecewise;
 use nccl_events::archive::LocationKind;
-use nccl_events::schema::definition::{Sibling, ThreadId};
+use nccl_events::schema::definition::ThreadId;
 use nccl_events::sort::Gather;
 use otf2::verbatim::RecordKind;
 use otf2::{ClockOffset, EventKind, LocationGroupRef, LocationRef};
@@ -267,9 +267,7 @@ fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
     let is_of_process = |location: &LocationRef| trace.process(trace.group(*location)) == group;
     let own = trace.locations_of(&[LocationKind::ApiThread]).into_iter().filter(is_of_process);
-    own.filter(|location| trace.location_property(*location, Sibling).is_none())
-        .map(|location| (location, trace.location_property(location, ThreadId)))
-        .collect()
+    own.map(|location| (location, trace.location_property(location, ThreadId))).collect()
 }
 
 /// The Score-P thread for a location, or the reason why its calls cannot be there.

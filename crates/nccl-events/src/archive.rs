@@ -66,6 +66,8 @@ named! {
         Launch "launch",
         /// Collective and point-to-point operations, for the time they ran.
         Operation "operation",
+        /// Several operations that ran as one kernel.
+        Fused "fused",
         /// Network transfers by the proxy.
         Network "transfer",
         /// Kernel channels.
@@ -128,7 +130,9 @@ pub mod region {
     pub const RECEIVE_STEP: &str = "receive step";
     /// A thread has transfers in flight.
     pub const NETWORK: &str = "NCCL network";
-    /// After the function's name: an operation by copy engines, and the enqueueing of operations.
+    /// After the function's name: several operations of it in one kernel, an operation by copy engines, and the
+    /// enqueueing of operations.
+    pub const FUSED: &str = " (fused)";
     pub const BY_COPY_ENGINES: &str = " (CE)";
     pub const ENQUEUE: &str = " enqueue";
     pub const CE_ENQUEUE: &str = " (CE) enqueue";
@@ -156,9 +160,8 @@ pub fn kind_shown(class: RegionClass, name: &str) -> Option<Kind> {
         RegionClass::Channel if name == region::KERNEL_CHANNEL => Kind::KernelCh,
         RegionClass::Channel => Kind::KernelPhase,
         RegionClass::Proxy => Kind::ProxyCtrl,
-        RegionClass::Api | RegionClass::Kernel | RegionClass::Copy | RegionClass::User | RegionClass::Mark => {
-            return None;
-        }
+        RegionClass::Api | RegionClass::Fused | RegionClass::Kernel => return None,
+        RegionClass::Copy | RegionClass::User | RegionClass::Mark => return None,
     })
 }
 

@@ -105,7 +105,10 @@ impl AttributeWriter<'_, '_> {
         self.add_unless_empty(attribute::Bytes, bytes)
     }
 
-    pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+    /// The attributes of what is shown from `start` on.
+    pub fn enter(&mut self, instance: RegionInstance, start: u64) -> otf2::Result<()> {
+        let began = self.began(instance).unwrap_or(start);
+        self.add_unless_empty(attribute::Cut, start.saturating_sub(began))?;
         match instance.source {
             Source::CommCall(at) => {
                 self.comm_call(at)?;
@@ -113,11 +116,26 @@ impl AttributeWriter<'_, '_> {
             }
             Source::DerivedCall(at) => self.derived_call(at),
             Source::Transfers(_) => Ok(()),
+            Source::Fused(operations) => self.add(attribute::Operations, i32::try_from(operations).unwrap_or(i32::MAX)),
             Source::Derived(leader) => self.derived(leader),
             Source::Work(at) => self.gpu_work(at),
             Source::Operation(at) => self.operation(instance, at),
             Source::Event(event) => self.event(instance, event),
             Source::Range(at) => self.range(at),
+        }
+    }
+
+    /// When what is shown on the row of a communicator, stream or domain began; `None` if it is shown from then on.
+    fn began(&self, instance: RegionInstance) -> Option<u64> {
+        let model = self.model;
+        match instance.source {
+            Source::Operation(at) if instance.kind == InstanceKind::Operation => Some(model.interval(at)?.start),
+            Source::Derived(leader) => {
+                Some(model.links.derived.collective_of_member(leader)?.0.interval(&model.intervals)?.start)
+            }
+            Source::Work(at) => Some(model.links.gpu.get(at)?.start),
+            Source::Range(at) => Some(model.tables.ranges.all.get(index(at))?.start),
+            _ => None,
         }
     }
 
@@ -292,7 +310,7 @@ impl AttributeWriter<'_, '_> {
                 let unfinished = model.links.gpu.get(at).is_some_and(|work| work.unfinished);
                 self.add_unless_empty(attribute::Unfinished, unfinished)
             }
-            Source::CommCall(_) => Ok(()),
+            Source::CommCall(_) | Source::Fused(_) => Ok(()),
             Source::Transfers(transfers) => self.add(attribute::Transfers, transfers),
             Source::Range(at) => self.range_result(at),
             Source::DerivedCall(at) => self.derived_call_result(at),
@@ -315,6 +333,10 @@ impl AttributeWriter<'_, '_> {
         let number = match shown.instance.source {
             Source::Event(EventRow::KernelCh(row)) => tables[row].fields.channel.into(),
             Source::Event(EventRow::ProxyOp(row)) => u64::try_from(tables[row].fields.peer).unwrap_or(0),
+            Source::Operation(at) => match self.model.links.operation(at).map(|linked| linked.operation) {
+                Some(OperationRow::P2p(row)) => u64::try_from(tables[row].fields.peer).unwrap_or(0),
+                _ => 0,
+            },
             Source::Event(EventRow::ProxyStep(row)) => {
                 let waits = StepWaits::new(&tables[row], shown.end);
                 self.add_unless_empty(attribute::WaitGpu, waits.gpu_ns)?;

@@ -1,7 +1,8 @@
-//! Collects region instances and messages, and builds the locations of a process: what each represents, and
-//! which of its siblings an interval goes to.
+//! Collects region instances and messages, and builds the locations of a process: what each represents, and how
+//! intervals share it.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber, Regions, Source};
 use crate::messages::{EventBody, Messages, NestedEvents, RecordedEvents, TimedInstance, TimelineEvent, sort};
@@ -19,8 +20,6 @@ use rustc_hash::FxHashMap;
 #[derive(Debug)]
 pub struct Location {
     pub key: LocationKey,
-    /// 0 for the location itself, 1 for its sibling `#2`.
-    pub sibling: u32,
     pub instances: Vec<TimedInstance>,
     /// What is shown as one record at its end, and puts: they may overlap anything.
     pub records: Vec<TimelineEvent>,
@@ -32,9 +31,8 @@ pub struct TimelineBuilder {
     /// What is shown on each thread, by index of the first thread with the same key.
     threads: Vec<ThreadRow>,
     locations: Vec<Location>,
-    /// Index in `locations`, by key and sibling.
-    numbers: FxHashMap<(LocationKey, u32), usize>,
-    messages: BTreeMap<LocationKey, Messages>,
+    /// Index in `locations`, by key.
+    numbers: FxHashMap<LocationKey, usize>,
     level: Level,
     /// How many events are shown, by kind.
     shown: [u64; Kind::COUNT],
@@ -120,7 +118,7 @@ impl TimelineBuilder {
     fn add_record(&mut self, place: RecordPlace, time: u64, body: EventBody) {
         let records = match place {
             RecordPlace::Location(key) => {
-                let number = self.number(key, 0);
+                let number = self.number(key);
                 self.locations.get_mut(number).map(|location| &mut location.records)
             }
             RecordPlace::Thread(thread) => self.thread_row(thread).map(|row| &mut row.records),
@@ -157,23 +155,33 @@ impl TimelineBuilder {
     /// Shows an instance unless the level does not have the kind of event.
     pub fn on_location_of_level(&mut self, kind: Kind, key: LocationKey, instance: TimedInstance) {
         if self.level.shows(kind) {
-            self.on_location(key, 0, instance);
+            self.on_location(key, &[instance]);
         }
     }
 
     pub fn create(&mut self, key: LocationKey) {
-        let _number = self.number(key, 0);
+        let _number = self.number(key);
     }
 
-    pub fn on_location(&mut self, key: LocationKey, sibling: usize, instance: TimedInstance) {
-        self.location(key).add(sibling, instance);
+    fn on_location(&mut self, key: LocationKey, instances: &[TimedInstance]) {
+        instances.iter().for_each(|one| self.regions.use_one(one.instance.region));
+        let number = self.number(key);
+        if let Some(location) = self.locations.get_mut(number) {
+            location.instances.extend_from_slice(instances);
+        }
     }
 
-    fn number(&mut self, key: LocationKey, sibling: u32) -> usize {
+    /// Shows what may overlap, by [`TimedInstance::key`]: what would outlast what it begins in begins at its end.
+    pub fn on_shared_location(&mut self, key: LocationKey, instances: &mut [TimedInstance]) {
+        self.counts.starts_cut += cut_overlaps(instances);
+        self.on_location(key, instances);
+    }
+
+    fn number(&mut self, key: LocationKey) -> usize {
         let next = self.locations.len();
-        let number = *self.numbers.entry((key, sibling)).or_insert(next);
+        let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
-            self.locations.push(Location::new(key, sibling));
+            self.locations.push(Location::new(key));
         }
         number
     }
@@ -181,6 +189,11 @@ impl TimelineBuilder {
     #[inline]
     pub fn region(&mut self, key: RegionKey) -> RegionNumber {
         self.regions.number(key)
+    }
+
+    /// The number of the region of several operations, given theirs.
+    pub fn fused_region(&mut self, operations: Vec<RegionNumber>) -> RegionNumber {
+        self.regions.fused(operations)
     }
 
     /// Counts an event without a communicator of this process: another process's, or one whose beginning was lost.
@@ -193,7 +206,10 @@ impl TimelineBuilder {
     }
 
     pub fn messages(&mut self, key: LocationKey, messages: Messages) {
-        self.messages.insert(key, messages);
+        let number = self.number(key);
+        if let Some(location) = self.locations.get_mut(number) {
+            location.messages = messages;
+        }
     }
 
     /// Counts one more shown event of a kind. What the level leaves out is taken off at the end.
@@ -229,14 +245,9 @@ impl TimelineBuilder {
         for (thread, ThreadRow { instances, records, .. }) in threads {
             let key = LocationKey::Thread(index_u32(timeline.threads.len()));
             timeline.threads.push(thread);
-            timeline.locations.push(Location { instances, records, ..Location::new(key, 0) });
+            timeline.locations.push(Location { instances, records, ..Location::new(key) });
         }
-        nccl_events::sort::sort_by_key(&mut self.locations, |location| {
-            (location.key.position(&model.comms), location.sibling)
-        });
-        for location in self.locations.iter_mut().filter(|location| location.sibling == 0) {
-            location.messages = self.messages.remove(&location.key).unwrap_or_default();
-        }
+        nccl_events::sort::sort_by_key(&mut self.locations, |location| location.key.position(&model.comms));
         timeline.locations.append(&mut self.locations);
         timeline.regions = self.regions;
         timeline.proxy_threads = self.proxy_threads;
@@ -245,8 +256,8 @@ impl TimelineBuilder {
 }
 
 impl Location {
-    fn new(key: LocationKey, sibling: u32) -> Self {
-        Self { key, sibling, instances: Vec::new(), records: Vec::new(), messages: Messages::default() }
+    fn new(key: LocationKey) -> Self {
+        Self { key, instances: Vec::new(), records: Vec::new(), messages: Messages::default() }
     }
 
     pub const fn is_empty(&self) -> bool {
@@ -285,8 +296,7 @@ impl Location {
 // How a location is filled:
 //
 // * **threads**: calls nest by construction. A call that would outlast the call around it is cut there.
-// * **all others**: intervals follow each other. An interval that starts before the location is free goes to the
-//   lowest free sibling (`#2`, `#3`, …). Intervals come by start, so this needs the fewest locations.
+// * **communicators, streams, domains**: what would outlast what it begins in begins at its end (`nccl.cut_ns`).
 
 /// What a location represents. Locations are ordered by [`LocationKey::position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -321,89 +331,39 @@ impl LocationKey {
     }
 }
 
-/// Assigns intervals, which come by start, to free siblings: 0 is the location itself, 1 its sibling `#2`.
-#[derive(Debug, Default)]
-pub struct Siblings {
-    free_from: Vec<u64>,
-}
-
-impl Siblings {
-    pub fn free_from(&self) -> u64 {
-        self.free_from.first().copied().unwrap_or(0)
-    }
-
-    /// Takes the lowest sibling that is free at `start`, until `end`.
-    #[inline]
-    pub fn take(&mut self, start: u64, end: u64) -> usize {
-        let sibling = self.free_from.iter().position(|&from| from <= start).unwrap_or(self.free_from.len());
-        match self.free_from.get_mut(sibling) {
-            Some(from) => *from = end,
-            None => self.free_from.push(end),
-        }
-        sibling
-    }
-}
-
-/// A location and its siblings, to add many instances to.
-#[derive(Debug)]
-pub struct LocationBuilder<'c> {
-    builder: &'c mut TimelineBuilder,
-    key: LocationKey,
-    /// Index in [`TimelineBuilder::locations`], by sibling.
-    siblings: Vec<Option<usize>>,
-}
-
-impl TimelineBuilder {
-    pub fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
-        LocationBuilder { builder: self, key, siblings: Vec::new() }
-    }
-}
-
-impl LocationBuilder<'_> {
-    /// The builder, for counts and regions.
-    pub fn builder(&mut self) -> &mut TimelineBuilder {
-        self.builder
-    }
-
-    #[inline]
-    fn instances(&mut self, sibling: usize) -> Option<&mut Vec<TimedInstance>> {
-        let number = match self.siblings.get(sibling) {
-            Some(&Some(number)) => number,
-            _ => self.find(sibling),
+/// Makes instances nest. They are sorted by [`TimedInstance::key`] and stay in their places. Returns how many of them
+/// begin later now.
+fn cut_overlaps(instances: &mut [TimedInstance]) -> u64 {
+    let mut cut = 0;
+    // The ends of what is around, innermost last.
+    let mut around: Vec<u64> = Vec::new();
+    let mut delayed = BinaryHeap::new();
+    let mut next = 0;
+    loop {
+        let in_order = instances.get(next).map(|one| (one.key(), next));
+        let at = match (in_order, delayed.peek()) {
+            (Some((key, _)), Some(&Reverse((delayed_key, at)))) if delayed_key < key => at,
+            (None, Some(&Reverse((_, at)))) => at,
+            (Some((_, at)), _) => at,
+            (None, None) => return cut,
         };
-        Some(&mut self.builder.locations.get_mut(number)?.instances)
-    }
-
-    #[cold]
-    fn find(&mut self, sibling: usize) -> usize {
-        let number = self.builder.number(self.key, index_u32(sibling));
-        if self.siblings.len() <= sibling {
-            self.siblings.resize(sibling + 1, None);
+        let is_new = at == next;
+        if is_new {
+            next += 1;
+        } else {
+            delayed.pop();
         }
-        if let Some(known) = self.siblings.get_mut(sibling) {
-            *known = Some(number);
-        }
-        number
-    }
-
-    /// Reserves room for `count` more on the location itself, which gets most of the instances.
-    pub fn reserve(&mut self, count: usize) {
-        if let Some(instances) = self.instances(0) {
-            instances.reserve(count);
-        }
-    }
-
-    #[inline]
-    pub fn add(&mut self, sibling: usize, instance: TimedInstance) {
-        self.builder.counts.overflowed += u64::from(sibling > 0);
-        self.push(sibling, instance);
-    }
-
-    #[inline]
-    fn push(&mut self, sibling: usize, instance: TimedInstance) {
-        self.builder.regions.use_one(instance.instance.region);
-        if let Some(instances) = self.instances(sibling) {
-            instances.push(instance);
+        let Some(one) = instances.get_mut(at) else {
+            return cut;
+        };
+        while around.pop_if(|end| *end <= one.start).is_some() {}
+        match around.last() {
+            Some(&end) if end < one.end => {
+                cut += u64::from(is_new);
+                one.start = end;
+                delayed.push(Reverse((one.key(), at)));
+            }
+            _ => around.push(one.end),
         }
     }
 }
@@ -411,14 +371,24 @@ impl LocationBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nccl_events::archive::RegionClass;
 
     #[test]
-    fn overlap_goes_to_the_lowest_free_sibling() {
-        let mut siblings = Siblings::default();
-        let locations: Vec<usize> = [(0, 10), (2, 4), (3, 5), (4, 20), (10, 12)]
-            .iter()
-            .map(|&(start, end)| siblings.take(start, end))
-            .collect();
-        assert_eq!(locations, [0, 1, 2, 1, 0]);
+    fn what_overlaps_begins_where_the_other_ends() {
+        let region = Regions::default().number(RegionKey::fixed(RegionClass::Operation, ""));
+        let spans = [(0, 10), (2, 4), (3, 12), (3, 20), (5, 9), (20, 22), (20, 21)];
+        let instances = (0..).zip(spans).map(|(order, (start, end))| TimedInstance {
+            start,
+            end,
+            instance: RegionInstance::new(Source::Operation(order), order, InstanceKind::Operation, region),
+        });
+        let mut instances: Vec<TimedInstance> = instances.collect();
+        assert_eq!(cut_overlaps(&mut instances), 2);
+        let shown: Vec<(u64, u64)> = instances.iter().map(|one| (one.start, one.end)).collect();
+        assert_eq!(shown, [(0, 10), (2, 4), (10, 12), (12, 20), (5, 9), (20, 22), (20, 21)]);
+        sort(&mut instances);
+        let mut ends_cut = 0;
+        assert_eq!(NestedEvents::new(instances.iter(), &mut ends_cut).count(), 2 * spans.len());
+        assert_eq!(ends_cut, 0, "they nest");
     }
 }

@@ -58,9 +58,13 @@ pub struct RegionText {
     pub domain: String,
 }
 
-fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
+fn region_text(key: RegionKey, regions: &Regions, symbols: &Symbols) -> RegionText {
     let domain = String::new();
     let (name, func) = match key.name {
+        RegionName::Fused(at) => {
+            let operations = regions.operations(at).map(|operation| region_text(operation, regions, symbols));
+            return fused_text(operations.collect());
+        }
         RegionName::Fixed(name) => (name.to_owned(), ""),
         RegionName::Derived(pattern) => {
             let func = pattern.collective().name();
@@ -116,6 +120,29 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     RegionText { class: key.class, canonical, name, func, domain }
 }
 
+/// The region of several operations: named by their functions, in a fixed order.
+fn fused_text(operations: Vec<RegionText>) -> RegionText {
+    let join = |text: fn(&RegionText) -> &str| {
+        let texts: BTreeSet<&str> = operations.iter().map(text).gather();
+        texts.into_iter().collect::<Vec<_>>().join(JOINT)
+    };
+    let functions = match join(|operation| operation.name.strip_prefix("NCCL ").unwrap_or(&operation.name)) {
+        joined if joined == "Recv+Send" => "Send+Recv".to_owned(),
+        joined if joined.contains(JOINT) => joined,
+        one => format!("{one}{}", archive::region::FUSED),
+    };
+    RegionText {
+        class: RegionClass::Fused,
+        canonical: canonical_name(RegionClass::Fused, &functions),
+        name: format!("NCCL {functions}"),
+        func: join(|operation| &operation.func),
+        domain: String::new(),
+    }
+}
+
+/// Between the functions of operations that ran as one kernel.
+const JOINT: &str = "+";
+
 impl RegionText {
     pub fn facts(&self) -> RegionProperties {
         // Readers count the time in regions of paradigm MPI as MPI time, so no region has it: only communicators do.
@@ -124,6 +151,7 @@ impl RegionText {
             RegionClass::Enqueue => (Paradigm::User, "NCCL API", "enqueueing of an operation"),
             RegionClass::Launch => (Paradigm::Cuda, "NCCL API", "launch of a kernel"),
             RegionClass::Operation => (Paradigm::User, "NCCL operations", "operation"),
+            RegionClass::Fused => (Paradigm::User, "NCCL operations", "operations of one kernel"),
             RegionClass::Network => (Paradigm::User, "NCCL network", "transfer by the proxy"),
             RegionClass::Channel => (Paradigm::Cuda, "CUDA kernels", "channel of a kernel"),
             RegionClass::Proxy => (Paradigm::User, "NCCL proxy", "state of a proxy thread"),
@@ -139,6 +167,11 @@ impl RegionText {
         // Readers add up the time in collectives and messages by role: only operations have these, or all counts twice.
         let role = match (self.class, self.name.as_str()) {
             (RegionClass::Operation, _) => role(&self.func),
+            (RegionClass::Fused, _) => {
+                let mut roles = self.func.split(JOINT).map(role);
+                let first = roles.next().unwrap_or(RegionRole::CollOther);
+                if roles.all(|role| role == first) { first } else { RegionRole::CollOther }
+            }
             (RegionClass::Api, archive::region::GROUP) | (RegionClass::Enqueue | RegionClass::Mark, _) => {
                 RegionRole::Artificial
             }
@@ -227,7 +260,7 @@ impl Definitions {
     fn number_regions(&mut self, regions: &Regions, symbols: &Symbols) {
         let mut named: BTreeMap<RegionText, Vec<RegionNumber>> = BTreeMap::new();
         for (number, key) in regions.used() {
-            named.entry(region_text(key, symbols)).or_default().push(number);
+            named.entry(region_text(key, regions, symbols)).or_default().push(number);
         }
         for (text, numbers) in named {
             let reference = RegionRef::new(index_u32(self.regions.len()));

@@ -37,7 +37,7 @@ impl<'a> Emitter<'a> {
         is_late: &dyn Fn() -> bool,
     ) -> otf2::Result<Option<WrittenEvents>> {
         location.sort();
-        let switches = switches::for_location(location.key, location.sibling, self.model.tables);
+        let switches = switches::for_location(location.key, self.model.tables);
         let instances = location.instances.iter();
         if location.has_only_instances() && switches.is_empty() {
             return self.write_events(writer, NestedEvents::new(instances, cut), is_late);
@@ -67,7 +67,7 @@ impl<'a> Emitter<'a> {
         match event.body {
             EventBody::Enter(instance) => {
                 let region = self.definitions.region(instance.region);
-                self.details(writer).enter(instance)?;
+                self.details(writer).enter(instance, event.time)?;
                 writer.enter(event.time, region, Attributes::NONE)
             }
             EventBody::Leave(instance) => {
@@ -89,7 +89,7 @@ impl<'a> Emitter<'a> {
     fn record(&mut self, writer: &mut EventWriter<'_>, shown: &TimedInstance) -> otf2::Result<()> {
         let region = self.definitions.region(shown.instance.region);
         let mut details = self.details(writer);
-        details.enter(shown.instance)?;
+        details.enter(shown.instance, shown.start)?;
         details.leave(shown.instance)?;
         let number = details.record(shown, region)?;
         writer.parameter_u64(shown.end, self.definitions.parameter(region), number, Attributes::NONE)

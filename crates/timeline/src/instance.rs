@@ -4,6 +4,7 @@ use journal::format::Symbol;
 use model::tables::{EventRow, InTable, Row};
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Pattern;
+use nccl_events::ids::{index, index_u32};
 use rustc_hash::FxHashMap;
 
 // [`RegionInstance::tie`] reserves five bits for the kind.
@@ -40,6 +41,8 @@ pub enum Source {
     Range(u32),
     /// How many transfers a thread did.
     Transfers(u32),
+    /// How many operations ran as one kernel.
+    Fused(u32),
 }
 
 impl RegionInstance {
@@ -85,6 +88,8 @@ pub struct Regions {
     last: Option<(RegionKey, RegionNumber)>,
     /// By kind, for kinds that alone determine their region.
     of_kinds: [Option<RegionNumber>; 32],
+    /// The regions of the operations that ran as one kernel, ascending.
+    fused: Vec<Vec<RegionNumber>>,
 }
 
 impl Regions {
@@ -112,6 +117,24 @@ impl Regions {
         }
         self.last = Some((key, number));
         number
+    }
+
+    /// The number of the region of several operations, given theirs.
+    pub fn fused(&mut self, mut operations: Vec<RegionNumber>) -> RegionNumber {
+        operations.sort_unstable();
+        operations.dedup();
+        let known = self.fused.iter().position(|fused| *fused == operations);
+        let at = known.unwrap_or(self.fused.len());
+        if known.is_none() {
+            self.fused.push(operations);
+        }
+        self.number(RegionKey::new(RegionClass::Fused, RegionName::Fused(index_u32(at))))
+    }
+
+    /// The regions of the operations that a [`RegionName::Fused`] names.
+    pub fn operations(&self, fused: u32) -> impl Iterator<Item = RegionKey> {
+        let numbers = self.fused.get(index(fused)).into_iter().flatten();
+        numbers.filter_map(|number| self.keys.get(number.index()).copied())
     }
 
     /// The number of the region of a kind that alone determines it.
@@ -173,6 +196,8 @@ pub enum InstanceKind {
     /// The enqueueing of a Coll, P2p or CeColl.
     Enqueue,
     Operation,
+    /// Several operations that ran as one kernel.
+    Fused,
     Net,
     /// A thread has transfers in flight.
     Busy,
@@ -234,6 +259,8 @@ pub enum RegionName {
         id: i64,
         is_send: bool,
     },
+    /// Several operations, see [`Regions::operations`].
+    Fused(u32),
     /// A C++ function, by its mangled name.
     Mangled(Symbol),
     /// A copy, by CUPTI's number of its kind.

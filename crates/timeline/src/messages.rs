@@ -1,13 +1,11 @@
 //! The events of a location in a valid order, and the communication records of a communicator's rank.
 //!
-//! All records go on the rank's own location, even for overlapping operations shown on a sibling: readers find the rank
-//! by the location, and a message or collective on a location outside the communicator would have no partner. Messages
-//! carry a request and may overlap. Collectives may not: those of one fused kernel follow each other in the
+//! Messages carry a request and may overlap. Collectives may not: those of one fused kernel follow each other in the
 //! communicator's order, the same on all ranks.
 
 use std::iter::Peekable;
 
-use crate::instance::{InstanceKind, RegionInstance};
+use crate::instance::RegionInstance;
 use model::tables::Row;
 use nccl_events::event::ProxyStep;
 
@@ -17,9 +15,8 @@ struct TimedRecord {
     time: u64,
     position: u32,
     message: Message,
+    /// The region that the operation is shown in.
     instance: RegionInstance,
-    /// Whether the operation is shown on the communicator's primary location, not on a sibling.
-    on_primary_location: bool,
     /// Whether this or a later record of the same time belongs to a region that ends before another begins then.
     is_behind: bool,
 }
@@ -37,9 +34,11 @@ impl Messages {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
 
-    /// Adds the records of the next operation; `instance.order` is the index of its operation.
-    pub fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), on_primary_location: bool) {
-        let operation = instance.order;
+    /// Adds the records of the next operation, which is shown in the region `around`.
+    pub fn add(&mut self, operation: u32, kind: Exchange, span: (u64, u64), around: &TimedInstance) {
+        let instance = around.instance;
+        // A region that was cut begins later than its operation.
+        let span = (span.0.max(around.start), span.1.max(around.start));
         self.position += 1;
         let (mut start, mut end) = span;
         let mut is_behind = false;
@@ -48,7 +47,7 @@ impl Messages {
                 start = start.max(self.collective_free);
                 end = end.max(start);
                 self.collective_free = end;
-                is_behind = on_primary_location && span.0 < span.1 && span.1 <= start;
+                is_behind = span.0 < span.1 && around.end <= start;
                 (Role::CollectiveBegin, Role::CollectiveEnd)
             }
             Exchange::Send => (Role::SendBegin, Role::SendEnd),
@@ -60,7 +59,6 @@ impl Messages {
                 position: self.position,
                 message: Message { operation, role },
                 instance,
-                on_primary_location,
                 is_behind,
             });
         }
@@ -116,8 +114,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for MergedEvents<'_, I> {
         let now = next.time;
         let is_due = match next.body {
             EventBody::Leave(instance) => {
-                let own = instance == record.instance;
-                record.time < now || record.time == now && (own || !record.on_primary_location)
+                record.time < now || record.time == now && instance == record.instance
             }
             _ => record.time < now || record.time == now && record.is_behind,
         };
@@ -125,9 +122,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for MergedEvents<'_, I> {
             return self.record();
         }
         let next = self.shown.next();
-        if let Some(TimelineEvent { time, body: EventBody::Enter(instance) }) = next
-            && instance.kind == InstanceKind::Derived
-        {
+        if let Some(TimelineEvent { time, body: EventBody::Enter(instance) }) = next {
             self.begun = Some((time, instance));
         }
         next
@@ -176,7 +171,8 @@ pub struct TimedInstance {
 }
 
 impl TimedInstance {
-    fn key(&self) -> (u64, u64) {
+    /// The order in which what begins is around what begins later or at the same time.
+    pub fn key(&self) -> (u64, u64) {
         (self.start, self.instance.tie())
     }
 }
@@ -321,23 +317,16 @@ fn leave(instance: &TimedInstance) -> TimelineEvent {
 #[cfg(test)]
 mod tests {
     mod messages {
-        use crate::instance::{RegionKey, Regions, Source};
+        use crate::instance::{InstanceKind, RegionKey, Regions, Source};
         use crate::messages::tests::events;
         use crate::messages::*;
         use crate::messages::{NestedEvents, TimedInstance, sort};
         use nccl_events::archive::RegionClass;
 
-        fn instance(operation: u32) -> RegionInstance {
-            instance_of_kind(operation, InstanceKind::Operation)
-        }
-
-        fn instance_of_kind(operation: u32, kind: InstanceKind) -> RegionInstance {
-            let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
-            RegionInstance::new(Source::Operation(operation), operation, kind, region)
-        }
-
         fn timed(start: u64, end: u64, operation: u32) -> TimedInstance {
-            let instance = instance(operation);
+            let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
+            let instance =
+                RegionInstance::new(Source::Operation(operation), operation, InstanceKind::Operation, region);
             TimedInstance { start, end, instance }
         }
 
@@ -353,8 +342,8 @@ mod tests {
         fn back_to_back_collectives_stay_in_their_regions() {
             let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
             let mut messages = Messages::default();
-            for (operation, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
-                messages.add(instance(operation), Exchange::Collective, span, true);
+            for (operation, around) in (0..).zip(&instances) {
+                messages.add(operation, Exchange::Collective, (around.start, around.end), around);
             }
             let expected = "+0@0 CollectiveBegin0@0 CollectiveEnd0@5 -0@5 +1@5 CollectiveBegin1@5 CollectiveEnd1@5 -1@5 \
             +2@5 CollectiveBegin2@5 CollectiveEnd2@9 -2@9";
@@ -366,33 +355,37 @@ mod tests {
             // Enqueued in the order 1, 2, 0.
             let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
             let mut messages = Messages::default();
-            messages.add(instance(1), Exchange::Collective, (5, 5), true);
-            messages.add(instance(2), Exchange::Send, (5, 9), true);
-            messages.add(instance(0), Exchange::Collective, (0, 5), true);
+            messages.add(1, Exchange::Collective, (5, 5), &instances[1]);
+            messages.add(2, Exchange::Send, (5, 9), &instances[2]);
+            messages.add(0, Exchange::Collective, (0, 5), &instances[0]);
             let expected = "+0@0 -0@5 CollectiveBegin1@5 CollectiveEnd1@5 SendBegin2@5 CollectiveBegin0@5 \
             CollectiveEnd0@5 +1@5 -1@5 +2@5 SendEnd2@9 -2@9";
             assert_eq!(merged(messages, &mut instances), expected);
         }
 
         #[test]
-        fn a_collective_of_messages_begins_before_and_ends_after_them() {
-            let around = instance_of_kind(0, InstanceKind::Derived);
-            let mut instances = [timed(0, 9, 0), TimedInstance { start: 0, end: 9, instance: around }];
+        fn records_come_before_a_region_that_begins_with_theirs() {
+            let mut instances = [timed(0, 9, 0), timed(0, 5, 1)];
             let mut messages = Messages::default();
-            messages.add(around, Exchange::Collective, (0, 9), true);
-            assert_eq!(merged(messages, &mut instances), "+0@0 CollectiveBegin0@0 +0@0 -0@9 CollectiveEnd0@9 -0@9");
+            messages.add(0, Exchange::Collective, (0, 9), &instances[0]);
+            assert_eq!(merged(messages, &mut instances), "+0@0 CollectiveBegin0@0 +1@0 -1@5 CollectiveEnd0@9 -0@9");
         }
 
         #[test]
         fn fused_collectives_follow_each_other_and_messages_overlap() {
-            let mut instances = [timed(0, 9, 0)];
+            let mut instances = [timed(1, 11, 0)];
             let mut messages = Messages::default();
-            messages.add(instance(0), Exchange::Collective, (0, 9), true);
-            messages.add(instance(1), Exchange::Collective, (0, 9), false);
-            messages.add(instance(2), Exchange::Send, (1, 9), false);
-            messages.add(instance(3), Exchange::Receive, (2, 11), false);
-            let expected = "+0@0 CollectiveBegin0@0 SendBegin2@1 ReceiveBegin3@2 CollectiveEnd0@9 CollectiveBegin1@9 \
-            CollectiveEnd1@9 SendEnd2@9 -0@9 ReceiveEnd3@11";
+            // The region begins later than its operations, because it overlaps the one before.
+            for (operation, exchange, span) in [
+                (0, Exchange::Collective, (0, 9)),
+                (1, Exchange::Collective, (0, 9)),
+                (2, Exchange::Send, (1, 9)),
+                (3, Exchange::Receive, (2, 11)),
+            ] {
+                messages.add(operation, exchange, span, &instances[0]);
+            }
+            let expected = "+0@1 CollectiveBegin0@1 SendBegin2@1 ReceiveBegin3@2 CollectiveEnd0@9 CollectiveBegin1@9 \
+            CollectiveEnd1@9 SendEnd2@9 ReceiveEnd3@11 -0@11";
             assert_eq!(merged(messages, &mut instances), expected);
         }
     }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, kind_shown, parse_canonical_name, path_of_ranges, region};
 use nccl_events::collective::Function;
-use nccl_events::ids::index;
+use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::attribute::AttributeId;
 use nccl_events::schema::carriers::{Carrier, Value};
-use nccl_events::schema::definition::{DefinitionProperty, RankLocation, Sibling};
+use nccl_events::schema::definition::DefinitionProperty;
 use nccl_events::schema::{Statements, definition};
 use nccl_events::sort::Gather;
 use otf2::{
@@ -212,11 +212,6 @@ impl Trace {
     /// When the trace begins, in ns since 1970; `None` if the writer does not state it.
     pub fn start_ns(&self) -> Option<u64> {
         Some(self.definitions.clock.as_ref()?.realtime_timestamp).filter(|ns| *ns != u64::MAX)
-    }
-
-    /// The additional locations of a rank, which hold operations that overlap those on its main location.
-    pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
-        self.locations.siblings.get(&location).map_or(&[], Vec::as_slice)
     }
 
     /// The class of a region; `None` for kernels and regions of other writers.
@@ -439,6 +434,8 @@ impl Fields<'_> {
 #[derive(Debug)]
 pub(crate) struct Attributes {
     known: Vec<Option<AttributeId>>,
+    /// `nccl.cut_ns`, if the archive has it.
+    cut: Option<AttributeRef>,
 }
 
 impl Attributes {
@@ -450,7 +447,17 @@ impl Attributes {
                 known.push(definitions.string(attribute.name).and_then(AttributeId::named));
             }
         }
-        Self { known }
+        let cut = known.iter().position(|known| *known == Some(AttributeId::Cut));
+        Self { known, cut: cut.map(|at| AttributeRef::new(index_u32(at))) }
+    }
+
+    /// How much later than what it shows a region begins, because it overlaps another.
+    pub(crate) fn cut_ns(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Option<u64> {
+        let cut = self.cut?;
+        attributes.iter().find_map(|(attribute, value)| match value {
+            AttributeValue::U64(ns) if *attribute == cut => Some(*ns),
+            _ => None,
+        })
     }
 
     pub(crate) fn get(&self, attribute: AttributeRef) -> Option<AttributeId> {
@@ -488,12 +495,11 @@ pub(crate) fn value_of(value: AttributeValue) -> Option<Value<StringRef>> {
     })
 }
 
-/// The kind, rank and siblings of locations, from their properties.
+/// The kinds and ranks of locations.
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
     pub(crate) kinds: BTreeMap<LocationRef, LocationKind>,
     pub(crate) ranks: BTreeMap<LocationRef, (CommRef, u32)>,
-    pub(crate) siblings: BTreeMap<LocationRef, Vec<LocationRef>>,
 }
 
 impl Locations {
@@ -501,20 +507,8 @@ impl Locations {
         let mut found = Self::default();
         found.ranks.extend(communicators.ranks.iter().map(|((location, comm), rank)| (*location, (*comm, *rank))));
         for (location, definition) in &definitions.locations {
-            let properties = &definition.properties;
-            let Some(kind) = stated(definitions, properties, definition::LocationKind) else {
-                continue;
-            };
-            found.kinds.insert(*location, kind);
-            let Some(member) = stated(definitions, properties, RankLocation).map(LocationRef::new) else {
-                continue;
-            };
-            if let Some(rank) = found.ranks.get(&member).copied() {
-                found.ranks.insert(*location, rank);
-            }
-            if kind == LocationKind::Communicator && stated(definitions, properties, Sibling).is_some() {
-                found.siblings.entry(member).or_default().push(*location);
-            }
+            let kind = stated(definitions, &definition.properties, definition::LocationKind);
+            found.kinds.extend(kind.map(|kind| (*location, kind)));
         }
         found
     }

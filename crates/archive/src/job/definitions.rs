@@ -144,7 +144,7 @@ impl Definitions {
             for (id, definition) in process.locations() {
                 let gpu = gpu_of(definition).and_then(|number| gpus.get(&number));
                 let name = location_name(definition, &comms);
-                let mut stated = names::location_properties(definition, communicators, map);
+                let mut stated = names::location_properties(definition);
                 stated.extend(clocks::gpu_clock_properties(&process.manifest, &definition.kind));
                 stated.extend(sources.topology.location_properties(process.host(), definition, map, &ends));
                 let properties = self.properties(stated);

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::clocks::Property;
-use crate::job::communicators::{Communicator, Communicators};
+use crate::job::communicators::Communicator;
 use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKind, Manifest, RegionDefinition};
 use nccl_events::archive::LocationKind as Kind;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::definition::{
-    LocationKind as LocationKindProperty, RankLocation, Sibling, StreamId, ThreadId, property,
+    LocationKind as LocationKindProperty, StreamId, ThreadId, property,
 };
 use nccl_events::sort::Gather;
 use rustc_hash::FxHashMap;
@@ -107,18 +107,8 @@ pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTre
     groups
 }
 
-/// The properties of a location. `map` has the archive's numbers of the part's communicators.
-pub(crate) fn location_properties(
-    location: &LocationDefinition,
-    communicators: &Communicators,
-    map: &[u32],
-) -> Vec<Property> {
+pub(crate) fn location_properties(location: &LocationDefinition) -> Vec<Property> {
     let mut properties = vec![kind(kind_of(&location.kind))];
-    let own = rank(location).and_then(|(comm, rank)| Some((*map.get(index(comm))?, rank)));
-    let rank = own.and_then(|(comm, rank)| communicators.all.get(index(comm))?.locations.get(index(rank)));
-    if let Some(location) = rank {
-        properties.push(property(RankLocation, *location));
-    }
     let thread_id = match &location.kind {
         LocationKind::Thread { thread_id, .. } => Some(*thread_id),
         LocationKind::Proxy { thread_ids } => thread_ids.first().copied(),
@@ -127,9 +117,6 @@ pub(crate) fn location_properties(
     properties.extend(thread_id.filter(|id| *id != 0).map(|id| property(ThreadId, id.into())));
     if let LocationKind::Stream { stream, .. } = location.kind {
         properties.push(property(StreamId, stream));
-    }
-    if location.sibling > 0 {
-        properties.push(property(Sibling, location.sibling + 1));
     }
     properties
 }
@@ -150,17 +137,9 @@ const fn kind_of(kind: &LocationKind) -> Kind {
     }
 }
 
-/// The part's communicator and the rank that a location belongs to, unless the location represents that rank.
-const fn rank(location: &LocationDefinition) -> Option<(u32, u32)> {
-    match location.kind {
-        LocationKind::Communicator { comm, rank, .. } if location.sibling > 0 => Some((comm, rank)),
-        _ => None,
-    }
-}
-
 /// The name of a location. `comms` has the archive's communicators by the part's numbers.
 pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicator]) -> String {
-    let name = match &location.kind {
+    match &location.kind {
         LocationKind::Thread { thread_id, is_callback, .. } => {
             let what = match is_callback {
                 true => "CUDA callback thread",
@@ -185,10 +164,6 @@ pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicato
         },
         LocationKind::Ranges { domain } if domain.is_empty() => "NVTX".to_owned(),
         LocationKind::Ranges { domain } => format!("NVTX {domain}"),
-    };
-    match location.sibling {
-        0 => name,
-        sibling => format!("{name} #{}", sibling + 1),
     }
 }
 

@@ -101,7 +101,7 @@ fn number_locations(processes: &mut [Process]) {
         let locations = process.manifest.locations.iter().enumerate();
         process.ids = locations.clone().map(|(number, _)| (number as u64 + 1) << 32 | index).collect();
         for (number, location) in locations {
-            if let (LocationKind::Communicator { comm, rank, .. }, 0) = (&location.kind, location.sibling) {
+            if let LocationKind::Communicator { comm, rank, .. } = &location.kind {
                 ranks.push((at, *comm, *rank, number));
             }
         }

@@ -166,7 +166,7 @@ impl<'a> Topology<'a> {
         let LocationKind::Communicator { comm, rank, .. } = &location.kind else {
             return Vec::new();
         };
-        let Some(rank) = map.get(index(*comm)).map(|comm| (*comm, *rank)).filter(|_| location.sibling == 0) else {
+        let Some(rank) = map.get(index(*comm)).map(|comm| (*comm, *rank)) else {
             return Vec::new();
         };
         let mut properties = self.rank_properties(rank.0, rank.1);

@@ -38,7 +38,7 @@ use timeline::definitions::GpuWorkDefinition;
 pub(crate) use crate::part::manifest_locations::{ChannelEnd, LocationDefinition, LocationKind, Shared, TransferOwner};
 
 /// Version of the file. A newer version is rejected; a part of an older one is written again from its journal.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The version in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,7 +228,7 @@ impl Manifest {
         let claims = self.comms.iter().map(|comm| Claim { comm: comm.clone(), members: Vec::new() });
         let mut claims: Vec<Claim<M>> = claims.collect();
         for (at, location) in self.locations.iter().enumerate() {
-            if let (LocationKind::Communicator { comm, rank, gpu }, 0) = (&location.kind, location.sibling)
+            if let LocationKind::Communicator { comm, rank, gpu } = &location.kind
                 && let Some(claim) = claims.get_mut(index(*comm))
             {
                 claim.members.push((*rank, of(at, *gpu, location)));
@@ -333,8 +333,8 @@ mod tests {
     #[test]
     fn a_manifest_of_another_version_is_refused() {
         let part = tempfile::tempdir().expect("a directory");
-        fs::write(part.path().join(MANIFEST), r#"{"format": 4, "strings": 7}"#).expect("written");
+        fs::write(part.path().join(MANIFEST), r#"{"format": 5, "strings": 7}"#).expect("written");
         let error = Manifest::read(part.path()).expect_err("refused").to_string();
-        assert!(error.contains("format 4 is not what"), "{error}");
+        assert!(error.contains("format 5 is not what"), "{error}");
     }
 }

@@ -83,8 +83,6 @@ pub(crate) enum TransferOwner {
 pub(crate) struct LocationDefinition {
     #[serde(flatten)]
     pub kind: LocationKind,
-    /// 0 for the location itself, 1 for its sibling `#2`.
-    pub sibling: u32,
     pub events: u64,
     /// Time of the first event, CLOCK_MONOTONIC ns.
     pub first_ns: u64,
@@ -95,7 +93,7 @@ pub(crate) struct LocationDefinition {
 impl LocationDefinition {
     /// Whether the location represents a rank of a communicator.
     pub(crate) const fn is_rank(&self) -> bool {
-        matches!(self.kind, LocationKind::Communicator { .. }) && self.sibling == 0
+        matches!(self.kind, LocationKind::Communicator { .. })
     }
 }
 

@@ -447,7 +447,6 @@ impl EventFiles<'_> {
             let reference = LocationRef::new(u64::from(index_u32(number)));
             let mut definition = LocationDefinition {
                 kind: location_kind(self.model, self.threads, location.key),
-                sibling: location.sibling,
                 events: 0,
                 first_ns: 0,
                 last_ns: 0,
@@ -477,7 +476,7 @@ impl EventFiles<'_> {
                 is_callback: false,
             };
             let (events, first_ns, last_ns, collectives) = (0, 0, 0, 0);
-            definitions.push(LocationDefinition { kind, sibling: 0, events, first_ns, last_ns, collectives });
+            definitions.push(LocationDefinition { kind, events, first_ns, last_ns, collectives });
         }
         part.close().map_err(failed())?;
         Ok(definitions)

@@ -43,10 +43,10 @@ pub(crate) struct Built {
     /// Names of the threads with locations, in the order of the locations.
     pub(crate) threads: Vec<String>,
     pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
-    /// Location and sibling, in the order of the archive.
-    pub(crate) order: Vec<(LocationKey, u32)>,
-    /// Intervals by location and sibling.
-    pub(crate) locations: BTreeMap<(LocationKey, u32), Vec<Item>>,
+    /// The locations in the order of the archive.
+    pub(crate) order: Vec<LocationKey>,
+    /// Intervals by location.
+    pub(crate) locations: BTreeMap<LocationKey, Vec<Item>>,
     /// What is shown as records, by location, in the order of the archive.
     pub(crate) recorded: BTreeMap<LocationKey, Vec<Item>>,
 }
@@ -212,13 +212,13 @@ impl Stream {
         let (timeline, mut counts) = build(&model);
         counts.add(&tables.counts);
         let threads = timeline.threads.iter().map(|&thread| tables.threads[index(thread)].name.clone()).collect();
-        let order = timeline.locations.iter().map(|location| (location.key, location.sibling)).collect();
+        let order = timeline.locations.iter().map(|location| location.key).collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let (mut locations, mut recorded) = (BTreeMap::new(), BTreeMap::<LocationKey, Vec<Item>>::new());
         for mut location in timeline.locations {
             let key = location.key;
             let items = location.instances.iter().map(|one| (one.instance.kind, one.start, one.end));
-            locations.insert((key, location.sibling), items.collect());
+            locations.insert(key, items.collect());
             location.sort();
             let mut cut = 0;
             let events: Vec<TimelineEvent> = location.events(location.instances.iter(), &mut cut).collect();
@@ -243,9 +243,9 @@ impl Built {
         intervals.map(|interval| (interval.start, interval.end, interval.timing, interval.unfinished)).collect()
     }
 
-    /// The contents of a location's first row.
+    /// The regions of a location.
     pub(crate) fn location(&self, key: LocationKey) -> &[Item] {
-        &self.locations[&(key, 0)]
+        &self.locations[&key]
     }
 
     /// What is shown as records on a location.

@@ -158,7 +158,7 @@ fn a_part_of_another_version_is_written_anew_if_it_is_older() {
     let parts = record_two_ranks(out);
     let options = FinalizeOptions { keep_journal: true, ..FinalizeOptions::default() };
     let _made = finalize(out, &options, &()).expect("finalized");
-    for (format, is_written) in [(2, true), (4, false)] {
+    for (format, is_written) in [(3, true), (5, false)] {
         change_manifest(&parts[1], |manifest| manifest["format"] = Value::from(format));
         let summary = finalize(out, &options, &()).expect("finalized");
         let state = &summary.parts[1].state;

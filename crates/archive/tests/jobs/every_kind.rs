@@ -251,7 +251,7 @@ pub(crate) fn carried(definitions: &Definitions, event: &Event) -> String {
             "event" => assert!(value != "0"),
             "parent" | "group" => {}
             "launch" | "queued_ns" | "start_moved_ns" | "duration_ns" | "wait_gpu_ns" | "wait_peer_ns"
-            | "wait_net_ns" | "flush_ns" => all.push(format!("{name}=…")),
+            | "wait_net_ns" | "flush_ns" | "cut_ns" => all.push(format!("{name}=…")),
             _ => all.push(format!("{name}={value}")),
         }
     }

@@ -23,7 +23,7 @@ const WORDS: &[(&str, &str)] = &[
     ("finalizes_without_init", "communicators that ended and whose beginning is not in the journal"),
     ("contexts_twice", "ids of communicators that were given twice"),
     ("clamped", "calls cut at the end of the call around them"),
-    ("overflowed", "operations shown on a second location, because they overlap others on the first"),
+    ("starts_cut", "operations, kernels and ranges shown from where another ends that they overlap"),
     ("enqueued_together", "operations enqueued together: each is shown until the next one begins"),
     ("starts_moved", "operations shown from the end of the kernel before them"),
     ("closed", "ends that NCCL did not report and that were inferred"),

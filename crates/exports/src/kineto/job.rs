@@ -223,7 +223,7 @@ impl<'a> Job<'a> {
     pub(super) fn row_of(&self, slice: &Slice) -> Option<u32> {
         let trace = self.source.trace;
         trace.fields_of(&slice.attributes).event.and_then(|event| self.operation(event)).or_else(|| {
-            let key = (trace.member_of(slice.location)?, slice.start_ns, slice.region);
+            let key = (trace.member_of(slice.location)?, slice.began_ns(), slice.region);
             self.derived.get(&key).copied()
         })
     }

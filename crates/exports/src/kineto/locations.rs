@@ -7,7 +7,7 @@ use crate::kineto::job::{FIRST_OWN_PID, Job};
 use crate::kineto::json;
 use crate::kineto::json::{Args, Events, Track};
 use crate::source::{Output, Selection};
-use analysis::{Lane, Role, Slice};
+use analysis::{Lane, LaneKind, Role, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::ids::index;
 use nccl_events::schema::attribute::AttributeId;
@@ -145,7 +145,7 @@ impl<'a> Locations<'a> {
         let mut written = EventCounts::default();
         let mut lanes = Lanes::new(job, rank, location, FIRST_OWN_PID + u64::from(rank));
         self.selection.slices(location, |slice| {
-            if let Some(lane) = slice.lane {
+            if let Some(lane) = slice.lane.filter(|lane| lane.shows != LaneKind::Operations) {
                 return lanes.add(job, (lane, slice), &mut events);
             }
             let Some(row) = job.row_of(slice).filter(|_| matches!(slice.role, Some(Role::Operation(_)))) else {

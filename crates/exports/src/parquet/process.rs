@@ -58,7 +58,9 @@ impl<'a> Process<'a> {
             let (communicator, rank) = self.member(*location);
             self.selection.slices(*location, |slice| {
                 let Some(Role::Operation(_)) = slice.role else {
-                    self.leave_out();
+                    if self.trace.class(slice.region) != Some(RegionClass::Fused) {
+                        self.leave_out();
+                    }
                     return;
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
@@ -80,7 +82,7 @@ impl<'a> Process<'a> {
                     root: fields.root.map(small),
                     peer: fields.peer.map(small),
                     timing: fields.timing.map(Timing::name),
-                    start_ns: signed(slice.start_ns),
+                    start_ns: signed(slice.began_ns()),
                     stop_ns: signed(slice.stop_ns),
                     waiting_ns: instance.and_then(|details| details.waiting_ns),
                     path: fields.ranges,
@@ -129,7 +131,7 @@ impl<'a> Process<'a> {
                         .zip(fields.channel)
                         .and_then(|(member, channel)| self.nics.get(&(member, channel, is_send)).map(String::as_str)),
                     bytes: details.wire_bytes.map(signed),
-                    start_ns: signed(slice.start_ns),
+                    start_ns: signed(slice.began_ns()),
                     stop_ns: signed(slice.stop_ns),
                     queued_ns: fields.queued_ns.map(signed),
                     event: fields.event.map(u64::cast_signed),
@@ -165,7 +167,7 @@ impl<'a> Process<'a> {
                     channel: fields.channel.map(small),
                     direction: direction(is_send),
                     bytes: fields.bytes.map(signed),
-                    start_ns: signed(slice.start_ns),
+                    start_ns: signed(slice.began_ns()),
                     stop_ns: signed(slice.stop_ns),
                     send_gpu_wait_ns: wait(true, details.wait_gpu),
                     send_peer_wait_ns: wait(true, details.wait_peer),
@@ -202,7 +204,7 @@ impl<'a> Process<'a> {
                     gpu,
                     stream,
                     bytes: fields.bytes.map(signed),
-                    start_ns: signed(slice.start_ns),
+                    start_ns: signed(slice.began_ns()),
                     stop_ns: signed(slice.stop_ns),
                     correlation: details.correlation.map(|number| signed(number.into())),
                     event: fields.event.map(u64::cast_signed),
@@ -396,7 +398,7 @@ impl<'a> Process<'a> {
             datatype: fields.datatype,
             root: fields.root.map(small),
             peer: fields.peer.map(small),
-            start_ns: signed(slice.start_ns),
+            start_ns: signed(slice.began_ns()),
             stop_ns: signed(slice.stop_ns),
             path: fields.ranges,
             unfinished: fields.is_unfinished == Some(true),
@@ -428,7 +430,7 @@ impl<'a> Process<'a> {
             depth: i32::try_from(path.matches(PATH_SEPARATOR).count()).unwrap_or(i32::MAX),
             path,
             thread,
-            start_ns: signed(slice.start_ns),
+            start_ns: signed(slice.began_ns()),
             stop_ns: signed(slice.stop_ns),
             unfinished: fields.is_unfinished == Some(true),
             location: slice.location.get().cast_signed(),

@@ -76,9 +76,7 @@ pub(crate) struct Tracks<'a> {
 impl<'a> Tracks<'a> {
     pub(crate) fn new(source: &Source<'a>, selection: &Selection<'a>) -> Self {
         let trace = source.trace;
-        let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().gather();
-        // Siblings are beside the track of their rank, which may have no events.
-        locations.extend(selection.locations().iter().filter_map(|location| trace.member_of(*location)));
+        let locations: BTreeSet<LocationRef> = selection.locations().iter().copied().gather();
         Self {
             trace,
             uuids: Uuids::from_trace(trace),
@@ -104,6 +102,7 @@ impl<'a> Tracks<'a> {
 
     pub(crate) fn lane_track(&self, lane: Lane) -> u64 {
         let (kind, number, connection) = match lane.shows {
+            LaneKind::Operations => (5, 0, None),
             LaneKind::Channel(channel) => (0, channel, None),
             LaneKind::Phases(channel) => (1, channel, None),
             LaneKind::Connection(connection) => (2, 0, Some(connection)),
@@ -132,8 +131,9 @@ impl<'a> Tracks<'a> {
             (None, None) => self.location_track(lane.location),
         };
         let order = match lane.shows {
-            LaneKind::Channel(channel) => channel << 1,
-            LaneKind::Phases(channel) => channel << 1 | 1,
+            LaneKind::Operations => 0,
+            LaneKind::Channel(channel) => (channel << 1) + 1,
+            LaneKind::Phases(channel) => (channel << 1) + 2,
             LaneKind::Connection(Connection { channel, is_send, peer, .. }) => {
                 channel << 20 | u32::from(is_send) << 19 | peer & 0x7_ffff
             }

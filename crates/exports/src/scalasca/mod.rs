@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use analysis::{Instances, Step, Trace};
+use analysis::{Instances, Role, Step, Trace};
 use nccl_events::sort::Gather;
 use otf2::records::{ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode};
 use otf2::{
@@ -445,22 +445,17 @@ pub struct Rank {
 pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
     let mut reading = Reading::default();
     let mut ends_at = u64::MAX;
-    // Operations that overlap others are on siblings.
-    let siblings = trace.siblings(location).iter().copied().filter(|sibling| trace.has_events(*sibling));
-    for of in [location].into_iter().chain(siblings) {
-        let mut instances: Instances<'_> = Instances::new(trace);
-        trace.archive.for_each_event(&[of], |_, event| {
-            if let Step::Left(instance) = instances.step(event)
-                && instance.fields.is_unfinished == Some(true)
-            {
-                ends_at = ends_at.min(instance.start);
-            }
-            if of == location {
-                reading.event(comm, event);
-            }
-            ControlFlow::Continue(())
-        })?;
-    }
+    let mut instances: Instances<'_> = Instances::new(trace);
+    trace.archive.for_each_event(&[location], |_, event| {
+        if let Step::Left(instance) | Step::Recorded(instance) = instances.step(event)
+            && matches!(instance.role, Some(Role::Operation(_)))
+            && instance.fields.is_unfinished == Some(true)
+        {
+            ends_at = ends_at.min(instance.start);
+        }
+        reading.event(comm, event);
+        ControlFlow::Continue(())
+    })?;
     let mut rank = reading.rank;
     let number = |rank: &Rank| (rank.collectives.len() as u64, (rank.sends.len() + rank.receives.len()) as u64);
     let all = number(&rank);

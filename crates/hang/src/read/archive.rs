@@ -152,7 +152,7 @@ impl<'a> Reading<'a> {
     fn rank(&self, location: LocationRef) -> otf2::Result<FoundRank> {
         let mut found: Vec<TimedOperation> = Vec::new();
         let (mut last_ns, mut slots) = (0, BTreeSet::new());
-        self.instances(&[&[location], self.trace.siblings(location)].concat(), |instance| {
+        self.instances(&[location], |instance| {
             last_ns = last_ns.max(self.ns(instance.end));
             if let Some(Role::Operation(kind)) = instance.role {
                 let is_replay = instance.fields.replay.is_some();

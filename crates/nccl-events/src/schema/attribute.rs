@@ -130,7 +130,7 @@ attributes! {
     Closed "nccl.closed" Flag "1: NCCL did not report the end; it is shown up to where something else shows it, its operation or what came after";
     Appended "nccl.appended" Number "Number of operations that the proxy thread took";
     SyncStrategy "nccl.sync_strategy" Word "How the ranks of a copy-engine collective synchronise: MC (multicast) or UC (unicast)";
-    Operations "nccl.operations" Signed "Number of copies of the batch";
+    Operations "nccl.operations" Signed "Number of copies of the batch, or of operations of the kernel";
     Phase "nccl.phase" Small "Number of the kernel's phase";
     PluginId "nccl.net_plugin" Number "NCCL's id of the network plugin and of the event's form";
     NetDevice "nccl.net_device" Signed "Number of the network device, as the plugin counts";
@@ -171,6 +171,7 @@ attributes! {
     Group "nccl.group" Number "Id of the event of the group that NCCL made around the call; the parent of its launches";
     ShownRegion "nccl.region" RegionNumber "What the record shows, as a region that ends here";
     Duration "nccl.duration_ns" Number "Time from the begin of what the record shows to the record, in ns";
+    Cut "nccl.cut_ns" Number "Time from the begin of what the region shows to its ENTER, where another region ends that overlaps it, in ns";
     Comm "nccl.comm" CommNumber "Communicator";
     WaitGpu "nccl.wait_gpu_ns" Number "Time that the step waited for the GPU: to fill the buffer (send), or to take the data (receive)";
     WaitPeer "nccl.wait_peer_ns" Number "Time that the step waited for buffer space of the peer";

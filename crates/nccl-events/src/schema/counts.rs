@@ -145,7 +145,7 @@ counts! {
         finalizes_without_init "FINALIZES_WITHOUT_INIT",
         contexts_twice "CONTEXTS_TWICE",
         clamped "CLAMPED",
-        overflowed "OVERFLOWED",
+        starts_cut "STARTS_CUT",
         enqueued_together "ENQUEUED_TOGETHER",
         starts_moved "STARTS_MOVED",
         closed "CLOSED",

@@ -52,10 +52,8 @@ properties! {
     ClockWorstViolation "NCCL::CLOCK::WORST_VIOLATION_NS" Number;
     ClockUncertainty "NCCL::CLOCK::UNCERTAINTY_NS" Number;
     LocationKind "NCCL::LOCATION_KIND" KindOfLocation;
-    RankLocation "NCCL::RANK_LOCATION" Place;
     ThreadId "NCCL::THREAD_ID" Number;
     StreamId "NCCL::STREAM_ID" Small;
-    Sibling "NCCL::SIBLING" Small;
     GpuClockCalibration "NCCL::GPU_CLOCK::CALIBRATION" Word;
     GpuClockResidual "NCCL::GPU_CLOCK::RESIDUAL_NS" Number;
     GpuClockDrift "NCCL::GPU_CLOCK::DRIFT_PPB" Long;

@@ -95,7 +95,6 @@ struct EndedInstance {
 /// The state of reading a location.
 struct LocationReader {
     at: u32,
-    is_operations: bool,
     has_levels: bool,
     /// The locations of lanes.
     lanes: BTreeMap<Lane, u32>,
@@ -156,7 +155,6 @@ impl<'a> TimelineReader<'a> {
         });
         let mut state = LocationReader {
             at: u32::try_from(at)?,
-            is_operations: location.is_operations(),
             has_levels,
             is_thread: location.is_thread(),
             is_small: parts().map(|(_, part)| part.events).sum::<u64>() <= self.plan.samples,
@@ -300,7 +298,7 @@ impl<'a> TimelineReader<'a> {
             attributes: self.attributes(state, ended),
             location: self.row_of(state, &ended.slice),
             name,
-            is_operation: state.is_operations && ended.slice.lane.is_none(),
+            is_operation: ended.row.is_some(),
             ..Event::new(ended)
         }
     }

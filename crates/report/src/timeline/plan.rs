@@ -362,10 +362,6 @@ pub(crate) enum LocationPart {
 }
 
 impl Location {
-    pub(crate) fn is_operations(&self) -> bool {
-        self.kind == Shown::Operation
-    }
-
     pub(crate) fn is_thread(&self) -> bool {
         self.kind == Shown::Call
     }
@@ -436,6 +432,7 @@ impl Places {
             for (lane, events) in lanes {
                 let member = lane.member(trace).and_then(|member| rank_of(trace, tables, member));
                 found.locations.push(Location {
+                    ranks: comm.filter(|_| lane.shows == LaneKind::Operations),
                     row: member.unwrap_or(row),
                     events,
                     ..part_of(lane.name(trace), Shown::from_lane(lane), LocationPart::Lane(lane))
@@ -486,6 +483,7 @@ fn lanes(trace: &Trace) -> otf2::Result<BTreeMap<LocationRef, BTreeMap<Lane, u64
 impl Shown {
     const fn from_lane(lane: Lane) -> Self {
         match lane.shows {
+            LaneKind::Operations => Self::Operation,
             LaneKind::Channel(_) | LaneKind::Phases(_) => Self::Channel,
             LaneKind::Connection(_) => Self::Transfer,
             LaneKind::Slot(..) | LaneKind::Plugin(..) => Self::Step,

@@ -1,9 +1,10 @@
-//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. A derived
-//! collective is shown around its sends and receives; those that overlap go to siblings.
+//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. Those of one kernel
+//! share a region, in which each is a record; so are the sends and receives of a derived collective.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use crate::builder::{LocationBuilder, LocationKey, Siblings, TimelineBuilder};
+use crate::builder::{LocationKey, RecordPlace, TimelineBuilder};
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::messages::{Exchange, Messages, TimedInstance};
 use journal::format::Symbol;
@@ -12,7 +13,7 @@ use model::process::Process;
 use model::tables::OperationRow;
 use model::tables::ranges::Coverage;
 use nccl_events::archive;
-use nccl_events::archive::RegionClass;
+use nccl_events::archive::{RegionClass, Timing};
 use nccl_events::collective::Function;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::{Kind, Table, event};
@@ -45,29 +46,15 @@ pub(super) fn build_communicators(model: &Process<'_>, builder: &mut TimelineBui
             instance: RegionInstance::new(Source::Operation(at), at, InstanceKind::Operation, region),
             operation: Some(linked.operation),
             func: operation.func,
-            on_primary_location: false,
+            kernel: kernel(model, at),
         };
         add(&mut order, shown);
     }
     for collective in derived(model, builder, order.iter().flatten()) {
         add(&mut order, collective);
     }
-    for mut rank_operations in order {
-        nccl_events::sort::sort_by_key(&mut rank_operations, |shown| {
-            let Interval { start, .. } = shown.interval;
-            let RegionInstance { kind, order, .. } = shown.instance;
-            (start, shown.enqueued, kind != InstanceKind::Derived, order)
-        });
-        let mut rows = OperationRows::default();
-        let context = rank_operations.first().map(|shown| shown.context);
-        if let Some(context) = context {
-            let mut location = builder.location(LocationKey::Communicator(context));
-            location.reserve(rank_operations.len());
-            for shown in &mut rank_operations {
-                place_operation(model, &mut location, &mut rows, shown);
-            }
-        }
-        add_messages(model, builder, &mut rank_operations);
+    for rank_operations in order {
+        build_rank(model, builder, rank_operations);
     }
 }
 
@@ -87,7 +74,22 @@ struct ShownOperation {
     /// The operation; `None` for a derived collective.
     operation: Option<OperationRow>,
     func: Symbol,
-    on_primary_location: bool,
+    kernel: KernelId,
+}
+
+/// What operations of one kernel have alike: launch plan and replay, or, without a launch plan, 0 and the operation.
+type KernelId = (u64, u64);
+
+/// The kernel of an operation. One derived collective is shown as one, even if NCCL made several kernels of it.
+fn kernel(model: &Process<'_>, at: u32) -> KernelId {
+    let collective = model.links.derived.collective_of_member(at);
+    let at = collective.and_then(|(collective, _)| collective.leader()).unwrap_or(at);
+    let linked = model.links.operation(at);
+    let plan = linked.map_or(0, |linked| model.tables.operation(linked.operation).plan);
+    match plan {
+        0 => (0, at.into()),
+        plan => (plan, linked.and_then(|linked| linked.replay).unwrap_or(0)),
+    }
 }
 
 impl ShownOperation {
@@ -98,6 +100,21 @@ impl ShownOperation {
 
     fn is_collective(&self) -> bool {
         self.operation.is_some_and(OperationRow::is_collective)
+    }
+
+    /// Whether it is a send or receive of a derived collective.
+    fn is_member(&self, model: &Process<'_>) -> bool {
+        self.operation.is_some() && model.links.derived.place_of_member(self.index()).is_some()
+    }
+
+    fn shown(&self) -> TimedInstance {
+        TimedInstance { start: self.interval.start, end: self.interval.end, instance: self.instance }
+    }
+
+    /// Whether the begin is known not to be that of an earlier kernel.
+    const fn begins_measured(&self) -> bool {
+        let Interval { timing, unfinished, .. } = self.interval;
+        timing.is_measured() && !(unfinished && matches!(timing, Timing::Proxy))
     }
 }
 
@@ -129,88 +146,132 @@ fn derived<'a>(
             instance: RegionInstance::new(Source::Derived(leader), leader, InstanceKind::Derived, region),
             operation: None,
             func: Symbol::NONE,
-            on_primary_location: false,
+            kernel: kernel(model, leader),
         })
     });
     shown.collect()
 }
 
-#[derive(Debug, Default)]
-struct OperationRows {
-    siblings: Siblings,
-    /// The row of each derived collective, and the time from which the row is free inside it.
-    derived: BTreeMap<u32, (usize, u64)>,
+/// The operations of one kernel, or of one derived collective.
+#[derive(Debug)]
+struct Kernel {
+    /// Where they are among the operations of the rank.
+    operations: Range<usize>,
+    shown: TimedInstance,
 }
 
-impl OperationRows {
-    /// Takes a row for an operation or a derived collective; `derived` is the collective itself or the one around.
-    fn take(&mut self, shown: &ShownOperation, derived: Option<u32>) -> usize {
-        let Interval { start, end, .. } = shown.interval;
-        if let (InstanceKind::Operation, Some(derived)) = (shown.instance.kind, derived)
-            && let Some((row, free_from)) = self.derived.get_mut(&derived)
-            && *free_from <= start
-        {
-            *free_from = end;
-            return *row;
+impl Kernel {
+    fn new(
+        model: &Process<'_>,
+        builder: &mut TimelineBuilder,
+        first: usize,
+        operations: &[ShownOperation],
+    ) -> Option<Self> {
+        let start = operations.iter().map(|shown| shown.interval.start).min()?;
+        let end = operations.iter().map(|shown| shown.interval.end).max()?;
+        let own = || operations.iter().filter(|shown| !shown.is_member(model));
+        let mut instance = own().chain(operations).next()?.instance;
+        let number = own().count();
+        if number > 1 {
+            let region = builder.fused_region(own().map(|shown| shown.instance.region).collect());
+            let source = Source::Fused(index_u32(number));
+            instance = RegionInstance::new(source, instance.order, InstanceKind::Fused, region);
         }
-        let row = self.siblings.take(start, end);
-        if let (InstanceKind::Derived, Some(derived)) = (shown.instance.kind, derived) {
-            self.derived.insert(derived, (row, start));
+        Some(Self { operations: first..first + operations.len(), shown: TimedInstance { start, end, instance } })
+    }
+
+    /// The kernels of a communicator run one after the other: when a later one begins, this one has ended.
+    fn end_before(&mut self, next: u64, operations: &mut [ShownOperation]) {
+        let mut last = self.shown.start;
+        for operation in operations {
+            let Interval { start, end, unfinished, .. } = &mut operation.interval;
+            if *unfinished {
+                *end = next.clamp(*start, *end);
+            }
+            last = last.max(*end);
         }
-        row
+        self.shown.end = last;
     }
 }
 
-fn place_operation(
-    model: &Process<'_>,
-    location: &mut LocationBuilder<'_>,
-    rows: &mut OperationRows,
-    shown: &mut ShownOperation,
-) {
-    let Interval { start, end, .. } = shown.interval;
-    let instance = shown.instance;
-    let moved = instance.kind == InstanceKind::Operation && shown.interval.moved_ns > 0;
-    location.builder().counts.starts_moved += u64::from(moved);
-    let derived = &model.links.derived;
-    let sibling = rows.take(shown, derived.place_of_member(shown.index()));
-    shown.on_primary_location = sibling == 0;
-    location.add(sibling, TimedInstance { start, end, instance });
+fn build_rank(model: &Process<'_>, builder: &mut TimelineBuilder, mut operations: Vec<ShownOperation>) {
+    let Some(context) = operations.first().map(|shown| shown.context) else {
+        return;
+    };
+    let moved = operations.iter().filter(|shown| shown.operation.is_some() && shown.interval.moved_ns > 0);
+    builder.counts.starts_moved += moved.count() as u64;
+    nccl_events::sort::sort_by_key(&mut operations, |shown| (shown.kernel, shown.interval.start, shown.index()));
+    let mut kernels: Vec<Kernel> = Vec::with_capacity(operations.len());
+    let mut first = 0;
+    for of_kernel in operations.chunk_by(|one, other| one.kernel == other.kernel) {
+        kernels.extend(Kernel::new(model, builder, first, of_kernel));
+        first += of_kernel.len();
+    }
+    nccl_events::sort::sort_by_key(&mut kernels, |kernel| kernel.shown.key());
+    let mut next = None;
+    for kernel in kernels.iter_mut().rev() {
+        let of_kernel = operations.get_mut(kernel.operations.clone()).unwrap_or_default();
+        if let Some(next) = next {
+            kernel.end_before(next, of_kernel);
+        }
+        if of_kernel.iter().any(ShownOperation::begins_measured) {
+            next = Some(kernel.shown.start);
+        }
+    }
+    let mut shown: Vec<TimedInstance> = kernels.iter().map(|kernel| kernel.shown).collect();
+    builder.on_shared_location(LocationKey::Communicator(context), &mut shown);
+    let mut all: Vec<(&ShownOperation, &TimedInstance)> = Vec::with_capacity(operations.len());
+    for (kernel, shown) in kernels.iter().zip(&shown) {
+        all.extend(operations.get(kernel.operations.clone()).into_iter().flatten().map(|one| (one, shown)));
+    }
+    add_records(builder, context, &all);
+    add_messages(model, builder, context, all);
+}
+
+/// Shows the operations that the regions around them do not.
+fn add_records(builder: &mut TimelineBuilder, context: u32, operations: &[(&ShownOperation, &TimedInstance)]) {
+    let place = RecordPlace::Location(LocationKey::Communicator(context));
+    for (operation, _) in operations.iter().filter(|(one, around)| one.instance != around.instance) {
+        let kind = operation.operation.map_or(Kind::P2p, OperationRow::kind);
+        builder.record(kind, place, operation.shown());
+    }
 }
 
 /// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
 /// a kernel's operations end differs from rank to rank.
-fn add_messages(model: &Process<'_>, builder: &mut TimelineBuilder, rank_operations: &mut [ShownOperation]) {
-    nccl_events::sort::sort_by_key(rank_operations, |shown| (shown.enqueued, shown.index()));
+fn add_messages(
+    model: &Process<'_>,
+    builder: &mut TimelineBuilder,
+    context: u32,
+    mut operations: Vec<(&ShownOperation, &TimedInstance)>,
+) {
+    nccl_events::sort::sort_by_key(&mut operations, |(shown, _)| (shown.enqueued, shown.index()));
     // Readers match the records of ranks by order, so all must be there.
-    let Some(context) = rank_operations.first().map(|shown| shown.context) else {
-        return;
-    };
     let is_whole = match model.tables.coverage(context) {
         Coverage::Whole => true,
         // Sends and receives are cut by call time, which differs between ranks.
-        Coverage::StepRanges(_) if counts_alike(model, context, rank_operations) => false,
+        Coverage::StepRanges(_) if counts_alike(model, context, &operations) => false,
         // Other ranks may have had other collectives in their steps.
         Coverage::StepRanges(_) | Coverage::NamedSteps(_) | Coverage::Unknown => return,
     };
-    let mut messages = Messages::for_operations(rank_operations.len());
-    for shown in rank_operations.iter() {
+    let mut messages = Messages::for_operations(operations.len());
+    for (shown, around) in operations {
         if !is_whole && !shown.is_collective() {
             continue;
         }
         if let Some(exchange) = exchange(model, builder, shown) {
-            let span = (shown.interval.start, shown.interval.end);
-            messages.add(shown.instance, exchange, span, shown.on_primary_location);
+            messages.add(shown.index(), exchange, (shown.interval.start, shown.interval.end), around);
         }
     }
     builder.messages(LocationKey::Communicator(context), messages);
 }
 
 /// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
-fn counts_alike(model: &Process<'_>, context: u32, rank_operations: &[ShownOperation]) -> bool {
+fn counts_alike(model: &Process<'_>, context: u32, operations: &[(&ShownOperation, &TimedInstance)]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::from_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
-    let mut operations = rank_operations.iter().filter_map(|shown| model.links.operation(shown.index()));
-    has_api_events || !operations.any(|linked| linked.shows_graphs(model.tables))
+    let mut linked = operations.iter().filter_map(|(shown, _)| model.links.operation(shown.index()));
+    has_api_events || !linked.any(|linked| linked.shows_graphs(model.tables))
 }
 
 /// The communication record of an operation; `None` if a reader could not interpret it.

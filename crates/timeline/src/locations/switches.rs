@@ -7,8 +7,8 @@ use crate::messages::{EventBody, TimelineEvent};
 use model::tables::Tables;
 
 /// The switches that a location shows, in order.
-pub fn for_location(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
-    let shows = sibling == 0 && matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
+pub fn for_location(key: LocationKey, tables: &Tables) -> Vec<TimelineEvent> {
+    let shows = matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
     if !shows || tables.switches.is_empty() {
         return Vec::new();
     }

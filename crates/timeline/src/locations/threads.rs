@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::builder::{LocationKey, Siblings, TimelineBuilder};
+use crate::builder::{LocationKey, TimelineBuilder};
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, RegionNumber, Source};
 use crate::locations::{communicators, network};
 use crate::messages::TimedInstance;
@@ -234,13 +234,13 @@ pub(super) fn build_ranges(model: &Process<'_>, builder: &mut TimelineBuilder) {
             RangeKind::Pushed { .. } | RangeKind::Mark => builder.on_thread(range.thread, shown),
         }
     }
-    nccl_events::sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.start, shown.instance.order));
-    for domain_ranges in started.chunk_by(|a, b| a.0 == b.0) {
-        let mut siblings = Siblings::default();
-        for &(domain, shown) in domain_ranges {
-            let sibling = siblings.take(shown.start, shown.end);
-            builder.on_location(LocationKey::Ranges(domain), sibling, shown);
-        }
+    nccl_events::sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.key()));
+    for of_domain in started.chunk_by(|a, b| a.0 == b.0) {
+        let Some((domain, _)) = of_domain.first() else {
+            continue;
+        };
+        let mut shown: Vec<TimedInstance> = of_domain.iter().map(|(_, shown)| *shown).collect();
+        builder.on_shared_location(LocationKey::Ranges(*domain), &mut shown);
     }
 }
 
@@ -322,11 +322,8 @@ pub(super) fn build_enqueue(model: &Process<'_>, builder: &mut TimelineBuilder) 
 
 /// Shows kernels and copies, on the locations of their CUDA streams.
 pub(super) fn build_streams(model: &Process<'_>, builder: &mut TimelineBuilder) {
-    let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();
-    // The work is sorted by start.
+    let mut streams: BTreeMap<GpuStream, Vec<TimedInstance>> = BTreeMap::new();
     for (at, work) in model.links.gpu.all.iter().enumerate() {
-        let (start, end) = (work.start, work.end);
-        let sibling = streams.entry(work.stream).or_default().take(start, end);
         let (class, name) = match work.kind {
             GpuRecordKind::Copy(copy) => (RegionClass::Copy, RegionName::Copy(copy.kind)),
             GpuRecordKind::Kernel(kernel) => (RegionClass::Kernel, RegionName::Mangled(kernel.name)),
@@ -334,7 +331,10 @@ pub(super) fn build_streams(model: &Process<'_>, builder: &mut TimelineBuilder) 
         let region = builder.region(RegionKey::new(class, name));
         let at = index_u32(at);
         let instance = RegionInstance::new(Source::Work(at), at, InstanceKind::Work, region);
-        let key = LocationKey::Stream(work.stream);
-        builder.on_location(key, sibling, TimedInstance { start, end, instance });
+        streams.entry(work.stream).or_default().push(TimedInstance { start: work.start, end: work.end, instance });
+    }
+    // The work is sorted by start.
+    for (stream, mut shown) in streams {
+        builder.on_shared_location(LocationKey::Stream(stream), &mut shown);
     }
 }

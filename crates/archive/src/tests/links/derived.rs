@@ -1,6 +1,6 @@
 //! Collectives that NCCL makes of sends and receives: recognised by their calls, shown around their members.
 
-use crate::tests::stream::{Built, CONTEXT, Item, Stream, proxy_op};
+use crate::tests::stream::{Built, CONTEXT, Stream, proxy_op};
 use journal::format::Symbol;
 use nccl_events::collective::Pattern;
 use nccl_events::{Body, event};
@@ -53,12 +53,10 @@ fn member(stream: &mut Stream, call: u64, func: char, peer: i32, until: u64) {
 }
 
 fn roles(built: &Built) -> Vec<Role> {
-    built.records[&LocationKey::Communicator(0)].iter().map(|message| message.role).collect()
+    built.records[&RANK].iter().map(|message| message.role).collect()
 }
 
-fn location(built: &Built, sibling: u32) -> &[Item] {
-    &built.locations[&(LocationKey::Communicator(0), sibling)]
-}
+const RANK: LocationKey = LocationKey::Communicator(0);
 
 fn patterns(built: &Built) -> Vec<(Pattern, u32)> {
     let derived = &built.model.links.derived;
@@ -81,10 +79,10 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     }
     let built = stream.build();
     assert_eq!(patterns(&built), [(Pattern::AlltoAll, 0)]);
-    // The first member is inside the collective, the others are beside it.
-    assert_eq!(*location(&built, 0), [(InstanceKind::Derived, 201, 330), (InstanceKind::Operation, 201, 300)]);
-    let beside = (1..).map_while(|sibling| built.locations.get(&(LocationKey::Communicator(0), sibling)));
-    assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
+    assert_eq!(*built.location(RANK), [(InstanceKind::Derived, 201, 330)]);
+    let members = built.recorded(RANK).iter().map(|&(kind, start, end)| (kind == InstanceKind::Operation, start, end));
+    let expected = [(203, 240), (204, 240), (201, 300), (202, 310), (205, 320), (206, 330)];
+    assert_eq!(members.collect::<Vec<_>>(), expected.map(|(start, end)| (true, start, end)));
     assert_eq!(roles(&built), [Role::CollectiveBegin, Role::CollectiveEnd], "the bytes are reported once");
     let thread = built.location(LocationKey::Thread(0));
     assert!(thread.contains(&(InstanceKind::DerivedCall, 100, 190)));
@@ -101,7 +99,7 @@ fn roots_keep_their_messages() {
         member(&mut stream, if func == 'R' { 14 } else { 13 }, func, 2, 310);
         let built = stream.build();
         assert_eq!(patterns(&built), [(pattern, 0)]);
-        assert_eq!(location(&built, 0).first().map(|item| item.0), Some(InstanceKind::Derived));
+        assert_eq!(built.location(RANK).first().map(|item| item.0), Some(InstanceKind::Derived));
         assert_eq!(roles(&built).len(), 4, "two messages, no collective");
         assert!(!roles(&built).contains(&Role::CollectiveEnd));
     }

@@ -128,7 +128,7 @@ fn a_copy_engine_collective_ran_while_its_copies_did() {
     assert_eq!(links(&built), [(Link::Launch, 20, 20); 2]);
     let fates = fates(&built);
     assert_eq!((fates.copies_shown, fates.copies_joined), (2, 2));
-    assert_eq!(built.counts.overflowed, 1);
+    assert_eq!(built.counts.starts_cut, 1);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn build(controls: &[Control<'_>]) -> Built {
 /// The contents of the only row of a proxy thread.
 fn location(built: &Built) -> &[Item] {
     let mut locations = built.locations.iter();
-    locations.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_))).map_or(&[], |(_, items)| items)
+    locations.find(|(key, _)| matches!(key, LocationKey::Proxy(_))).map_or(&[], |(_, items)| items)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn states_follow_each_other() {
         (InstanceKind::ProxyActive, 161, 162),
     ];
     assert_eq!(location(&built), expected);
-    let keys: Vec<LocationKey> = built.order.iter().map(|(key, _)| *key).collect();
+    let keys = built.order.clone();
     let [LocationKey::Thread(0), LocationKey::Proxy(_), LocationKey::Communicator(0)] = keys[..] else {
         panic!("threads that call, proxy threads, communicators: {keys:?}")
     };
@@ -78,5 +78,5 @@ fn what_is_never_reported_to_end_ends_when_the_thread_goes_on() {
         (InstanceKind::ProxySleep, 140, 900),
     ];
     assert_eq!(location(&built), expected);
-    assert_eq!((built.counts.closed, built.counts.overflowed), (1, 0));
+    assert_eq!((built.counts.closed, built.counts.starts_cut), (1, 0));
 }

@@ -48,7 +48,11 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
     assert_eq!(built.operations(), expected);
     let moved: Vec<u64> = built.model.intervals.iter().flatten().map(|i| i.moved_ns).collect();
     assert_eq!(moved, [0, 0, 80]);
-    assert_eq!((built.counts.starts_moved, built.counts.overflowed), (1, 1));
+    assert_eq!((built.counts.starts_moved, built.counts.starts_cut), (1, 0));
+    let shown = [(InstanceKind::Fused, 100, 200), (InstanceKind::Operation, 200, 200)];
+    assert_eq!(built.location(LocationKey::Communicator(0)), shown);
+    let records = [(InstanceKind::Operation, 100, 200); 2];
+    assert_eq!(built.recorded(LocationKey::Communicator(0)), records);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops()
     stream.event(31, OP, (140, None), step(8));
     let built = stream.build();
     assert_eq!(steps(&built), [(100, 140), (140, 190)]);
-    assert_eq!((built.counts.closed, built.counts.overflowed), (2, 0));
+    assert_eq!((built.counts.closed, built.counts.starts_cut), (2, 0));
     assert_eq!(built.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
 }
 
@@ -131,7 +131,7 @@ fn a_level_leaves_out_records_and_counts_but_knows_when_operations_ran() {
         };
         assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
-        assert_eq!(built.order.contains(&(THREAD, 0)), level != Level::Light, "{level:?}");
+        assert_eq!(built.order.contains(&THREAD), level != Level::Light, "{level:?}");
         assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
     }
 }

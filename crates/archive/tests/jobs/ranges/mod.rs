@@ -229,12 +229,16 @@ fn started_ranges_are_on_a_location_of_their_domain() {
         ("NVTX", lines(&["epoch nvtx.number=1; unfinished=1"])),
         (
             "NVTX lib",
-            lines(&["epoch nvtx.domain=lib nvtx.number=1 nvtx.payload=9", "epoch nvtx.domain=lib nvtx.number=1"]),
+            lines(&[
+                "epoch nvtx.domain=lib nvtx.number=1 nvtx.payload=9",
+                // It began before the one before it ended.
+                "load cut_ns=… nvtx.domain=lib nvtx.number=1 nvtx.payload=9",
+                "epoch nvtx.domain=lib nvtx.number=1",
+            ]),
         ),
-        ("NVTX lib #2", lines(&["load nvtx.domain=lib nvtx.number=1 nvtx.payload=9"])),
     ];
     assert_eq!(all, expected.map(|(name, lines)| (name.to_owned(), lines)).into());
-    assert_eq!((counts.ranges_user, counts.overflowed), (4, 1));
+    assert_eq!((counts.ranges_user, counts.starts_cut), (4, 1));
 }
 
 #[test]
