@@ -188,7 +188,7 @@ impl<'a> Locations<'a> {
                 let range = job.kernels.kernels_of_member(*member);
                 let member_kernels = job.kernels.all.get(range.clone())?;
                 let before =
-                    member_kernels.partition_point(|kernel| kernel.start_ns <= slice.start_ns).checked_sub(1)?;
+                    member_kernels.partition_point(|kernel| kernel.start_ns <= slice.began_ns()).checked_sub(1)?;
                 let is_it = member_kernels[before].is_measured && member_kernels[before].stop_ns >= slice.stop_ns;
                 u32::try_from(range.start + before).ok().filter(|_| is_it)
             };

@@ -172,7 +172,7 @@ nccl_events::fields! {
 }
 
 const fn span(slice: &Slice) -> (u64, u64) {
-    (slice.start_ns, slice.stop_ns)
+    (slice.began_ns(), slice.stop_ns)
 }
 
 #[cfg(test)]

@@ -495,7 +495,7 @@ fn kernels(job: &Job<'_>, rank: usize) -> Result<Vec<(u64, u64)>> {
                 || fields.external_correlation.is_some()
                 || trace.canonical_name(slice.region).is_some_and(is_of_nccl);
             if !is_nccl && !trace.is_copy(slice.region) {
-                found.push((slice.start_ns, slice.stop_ns));
+                found.push((slice.began_ns(), slice.stop_ns));
             }
         })?;
     }

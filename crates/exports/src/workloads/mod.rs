@@ -132,7 +132,7 @@ pub(crate) fn read<D>(
                 function: trace.function(slice.region),
                 bytes: fields.bytes.unwrap_or(0),
                 peer: fields.peer.unwrap_or(NONE),
-                start_ns: slice.start_ns,
+                start_ns: slice.began_ns(),
                 stop_ns: slice.stop_ns,
                 is_timed: fields.timing != Some(Timing::Enqueue),
                 is_unfinished: fields.is_unfinished == Some(true),
