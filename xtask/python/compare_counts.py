@@ -170,9 +170,13 @@ class Found:
                 for attribute, value in (event.attributes or {}).items():
                     if attribute.name == "nccl.replays":
                         self.replays[value] += 1
-                    # The operation itself, not the enqueueing that is shown inside it.
-                    elif attribute.name == "nccl.replay" and not event.region.name.endswith(" enqueue"):
-                        self.replay[value] += isinstance(event, otf2.events.Enter)
+                    # The operation itself, not the enqueueing that is shown inside it. It is a record if its kernel has
+                    # several.
+                    elif attribute.name == "nccl.replay":
+                        is_record = isinstance(event, otf2.events.ParameterUnsignedInt)
+                        is_entered = isinstance(event, otf2.events.Enter)
+                        is_operation = is_entered and not event.region.name.endswith(" enqueue")
+                        self.replay[value] += is_record or is_operation
                 if isinstance(event, otf2.events.Enter):
                     around, name = open_regions.setdefault(location, []), event.region.name
                     if location.type == otf2.LocationType.CPU_THREAD:

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::rules::{Findings, Rule};
 use analysis::{Trace, is_merged, is_nccl};
+use nccl_events::archive::LocationKind;
+use nccl_events::schema::definition::ThreadId;
 use nccl_events::sort::Gather as _;
 use otf2::records::{Group, Location, Property};
 use otf2::{
-    AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationRef, Paradigm, StringRef, check_event_file,
+    AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationGroupRef, LocationRef, Paradigm, StringRef, check_event_file,
 };
 
 pub(crate) fn check_definitions(trace: &Trace, findings: &mut Findings) {
@@ -44,6 +46,25 @@ pub(crate) fn check_definitions(trace: &Trace, findings: &mut Findings) {
     // In a list shared with Score-P, Score-P's locations precede NCCL's.
     if is_nccl(archive) && !is_merged(archive) {
         location_ids(definitions, findings);
+        one_location_each(trace, findings);
+    }
+}
+
+/// What a location stands for is in its name; a thread without an id may be any.
+fn one_location_each(trace: &Trace, findings: &mut Findings) {
+    let mut known: BTreeSet<(LocationGroupRef, LocationKind, StringRef)> = BTreeSet::new();
+    for (reference, location) in &trace.definitions.locations {
+        let has_id = |kind| {
+            use LocationKind::{ApiThread, CallbackThread, ProxyThread};
+            !matches!(kind, ApiThread | CallbackThread | ProxyThread)
+                || trace.location_property(*reference, ThreadId).is_some()
+        };
+        if let Some(kind) = trace.location_kind(*reference).filter(|kind| has_id(*kind))
+            && !known.insert((location.group, kind, location.name))
+        {
+            let message = format!("{} is there twice", trace.location_name(*reference));
+            findings.at((trace, *reference), None, Rule::OneLocation, message);
+        }
     }
 }
 

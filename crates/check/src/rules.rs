@@ -98,6 +98,7 @@ rules! {
     ShownOnce S21 Fault Nccl "A call that NCCL's profiler interface reports is not shown a second time around itself.";
     UnusedFile S22 Remark Any "There are no event files without events, and no local definitions, of locations that are not defined.";
     Launch S23 Fault Nccl "A launch that an operation names is a kernel launch of its process.";
+    OneLocation S24 Fault Nccl "A thread, communicator rank, CUDA stream or NVTX domain of a process has one location (not in merged archives).";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";

@@ -514,9 +514,7 @@ pub(crate) fn wanted(trace: &Trace, location: LocationRef, filter: &Filter) -> b
 }
 
 pub(crate) fn wants_comm(trace: &Trace, comm: CommRef, filter: &Filter) -> bool {
-    let name = trace.comm_name(comm);
-    let (base, id) = identity(&name);
-    filter.wants_comm(&name, id) || filter.wants_comm(base, id)
+    filter.wants_comm(&trace.comm_name(comm), trace.comm_id(comm))
 }
 
 /// The rank, and the communicator if there are several; empty if the location has no rank.
@@ -525,29 +523,6 @@ pub(crate) fn text(trace: &Trace, location: LocationRef) -> String {
     let ranks = trace.members(comm).len();
     match trace.definitions.comms.len() {
         0 | 1 => format!("{rank}/{ranks}"),
-        _ => format!("{} {rank}/{ranks}", trace.comm_name(comm)),
-    }
-}
-
-/// The name without its repetition number, and the id if the name is an id.
-fn identity(name: &str) -> (&str, Option<u64>) {
-    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    let base = match name.rsplit_once(" #") {
-        Some((base, number)) if is_number(number) => base,
-        _ => name,
-    };
-    let digits = base.strip_prefix("0x");
-    (base, digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_without_a_name_are_ids() {
-        assert_eq!(identity("0x00ff #2"), ("0x00ff", Some(255)));
-        assert_eq!(identity("train #2"), ("train", None));
-        assert_eq!(identity("train #two"), ("train #two", None));
+        _ => format!("{} {rank}", trace.comm_name(comm)),
     }
 }

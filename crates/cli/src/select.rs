@@ -6,10 +6,11 @@ use crate::print::process::{RankRange, Time};
 use analysis::{Filter, Role, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
+use otf2::CommRef;
 
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Select {
-    /// Only these communicators: by name or id
+    /// Only these communicators: by name, with or without size, or by NCCL's id, such as world or 0x73aeb19c99d929a8
     #[arg(long, value_name = "COMM", value_delimiter = ',')]
     comm: Vec<String>,
 
@@ -54,7 +55,8 @@ impl Select {
     /// The filter for an archive. Names that the archive lacks are refused.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
         let comms = || trace.definitions.comms.keys().copied();
-        let meant = |wanted: &str| comms().filter(|comm| is_meant(wanted, &trace.comm_name(*comm))).collect::<Vec<_>>();
+        let is_wanted = |wanted: &str, comm: CommRef| is_meant(wanted, &trace.comm_name(comm), trace.comm_id(comm));
+        let meant = |wanted: &str| comms().filter(|comm| is_wanted(wanted, *comm)).collect::<Vec<_>>();
         let communicators: Vec<_> = self.comm.iter().flat_map(|wanted| meant(wanted)).collect();
         let begin_ns = trace.start_ns();
         let is_absolute = |time: Option<Time>| matches!(time, Some(Time::Absolute(_)));
@@ -102,8 +104,32 @@ impl Select {
     }
 }
 
-/// Whether `wanted` is a communicator's name, with or without its repetition number.
-fn is_meant(wanted: &str, name: &str) -> bool {
-    let base = name.rsplit_once(" #").map_or(name, |(base, _)| base);
-    wanted.eq_ignore_ascii_case(name) || wanted.eq_ignore_ascii_case(base)
+/// Whether `wanted` is a communicator's id, or its name with or without size and repetition number. An unknown
+/// communicator has an empty name and no id.
+pub(crate) fn is_meant(wanted: &str, name: &str, id: Option<u64>) -> bool {
+    let number = match wanted.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => wanted.parse().ok(),
+    };
+    let is_id = number.is_some() && number == id;
+    let sized = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
+    let base = sized.map_or(name, |(base, _)| base);
+    let first = base.rsplit_once(" #").map_or(base, |(first, _)| first);
+    is_id || !name.is_empty() && [name, base, first].iter().any(|name| wanted.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_meant;
+
+    #[test]
+    fn a_communicator_is_meant_by_name_or_id() {
+        for wanted in ["world #2 (8)", "world #2", "World", "0xff", "255"] {
+            assert!(is_meant(wanted, "world #2 (8)", Some(255)), "{wanted}");
+        }
+        for wanted in ["world (8)", "world #3", "0xfe", ""] {
+            assert!(!is_meant(wanted, "world #2 (8)", Some(255)), "{wanted}");
+        }
+        assert!(!is_meant("0xff", "", None) && !is_meant("", "", None));
+    }
 }

@@ -14,7 +14,7 @@ use crate::scorep::ScoreP;
 use crate::{alignment, definitions};
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Progress;
-use nccl_events::schema::{Lines, Statements, within_anchor};
+use nccl_events::schema::{COMMUNICATION_COMPLETE, Lines, Statements, within_anchor};
 use nccl_events::sort::Gather;
 use otf2::verbatim::{Definition, EventRecords, ReferenceKind, rewrite_events};
 use otf2::{
@@ -499,8 +499,6 @@ pub(crate) fn records(
     Ok(records)
 }
 
-/// By this property Score-P guarantees that no MPI communication is missing.
-const COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
 /// Stands for the creator of an archive that names none: by `NCCL::MERGED` readers know merged archives.
 const UNNAMED: &str = "a writer that gives no name";
 
@@ -529,10 +527,10 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: C
     statements.merged = Lines::from_entries(creators);
     statements.merged_map = Lines::from_entries(pairs);
     statements.merged_clock = Lines::from_entries([inputs.clock()]);
-    let is_complete = statements.missing_data().next().is_none();
+    let is_complete = statements.has_all_communication();
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in inputs.scoreps.iter().flat_map(|scorep| scorep.archive.properties()) {
-        let value = if name == COMPLETE && !is_complete { "false" } else { value };
+        let value = if name == COMMUNICATION_COMPLETE && !is_complete { "false" } else { value };
         properties.entry(name.clone()).or_insert_with(|| value.to_owned());
     }
     properties.extend(statements.write());

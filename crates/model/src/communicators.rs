@@ -541,8 +541,7 @@ pub struct Comm {
 }
 
 impl CommIdentity {
-    /// A communicator's name: the least of the users' names, else its id, with a suffix for repetitions. Processes may
-    /// give different names, or unreadable ones, as NCCL does to some communicators that it splits.
+    /// A communicator's name: the user's, else its id, with a suffix for repetitions.
     pub fn name<'a>(
         self,
         comm_id: u64,
@@ -550,8 +549,7 @@ impl CommIdentity {
         given: impl IntoIterator<Item = &'a str>,
         part: &str,
     ) -> String {
-        let is_readable = |name: &&str| name.chars().any(|letter| !letter.is_control() && !letter.is_whitespace());
-        let base = match (given.into_iter().filter(is_readable).min(), self) {
+        let base = match (given_name(given), self) {
             (Some(name), _) => name.to_owned(),
             (None, Self::Part) => format!("{part} {comm_id:#x}"),
             (None, _) => format!("{comm_id:#018x}"),
@@ -561,6 +559,13 @@ impl CommIdentity {
             repetition => format!("{base} #{}", repetition + 1),
         }
     }
+}
+
+/// The least of the users' names. Processes may give different names, or unreadable ones, as NCCL does to some
+/// communicators that it splits.
+pub fn given_name<'a>(given: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let is_readable = |name: &&str| name.chars().any(|letter| !letter.is_control() && !letter.is_whitespace());
+    given.into_iter().filter(is_readable).min()
 }
 
 /// One rank of a communicator, which a context represents.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::communicators::{Comm, CommIdentity, Comms, Member};
+use crate::communicators::{Comm, CommIdentity, Comms, Member, given_name};
 use journal::host;
 use journal::part::{DONE, JOURNAL, PROCESS};
 use journal::reader::{Journal, Outcome, Symbols};
@@ -83,7 +83,17 @@ pub struct Communicator<M> {
 }
 
 impl<M> Communicator<M> {
-    /// The least of the users' names, else the id; a repetition is `world #2`.
+    pub fn given_name(&self) -> Option<&str> {
+        given_name(self.names.iter().map(String::as_str))
+    }
+
+    /// NCCL's id or the hash; `None` if the communicator belongs to one process.
+    pub fn id(&self) -> Option<u64> {
+        Some(self.comm.id).filter(|_| self.comm.identity != CommIdentity::Part)
+    }
+
+    /// The user's name, else the id; a repetition is `world #2`. Unlike the name in an archive, it does not depend on
+    /// other communicators, which a running job may not have yet.
     pub fn name(&self) -> String {
         let CommDefinition { identity, id, repetition, .. } = self.comm;
         identity.name(id, repetition, self.names.iter().map(String::as_str), &self.part)

@@ -2,6 +2,8 @@
 //! from their declarations ([`fields`]); here are those of links, communicators, ranges, derived collectives and GPU
 //! work, and the functions that declarations name.
 
+use std::cell::Cell;
+
 use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
 use crate::locations::network::StepWaits;
@@ -25,7 +27,7 @@ use nccl_events::gpu::{Copy, Kernel, extent};
 use nccl_events::ids::index;
 use nccl_events::range::{RangeField, RangeFields};
 use nccl_events::schema::attribute;
-use nccl_events::schema::attribute::{Attribute, Written};
+use nccl_events::schema::attribute::{Attribute, AttributeId, Written};
 use nccl_events::schema::carriers::{Carrier, Value};
 use nccl_events::{NetData, state};
 use otf2::{AttributeRef, AttributeValue, CommRef, LocationRef, NextAttributes, RegionRef, StringRef};
@@ -41,6 +43,22 @@ pub struct AttributeWriter<'a, 'e> {
     pub definitions: &'a Definitions,
     pub timings: &'e Timings,
     pub attributes: &'e mut NextAttributes,
+    pub used: &'e UsedAttributes,
+}
+
+/// The attributes that events have: a bit for each.
+#[derive(Debug, Default)]
+pub struct UsedAttributes(Cell<u128>);
+
+impl UsedAttributes {
+    pub const fn has(&self, attribute: AttributeId) -> bool {
+        self.0.get() & 1 << attribute as u32 != 0
+    }
+
+    #[inline(always)]
+    fn add(&self, attribute: AttributeId) {
+        self.0.set(self.0.get() | 1 << attribute as u32);
+    }
 }
 
 #[inline(always)]
@@ -62,6 +80,7 @@ pub const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
 impl AttributeWriter<'_, '_> {
     #[inline(always)]
     fn add<A: Attribute>(&mut self, _: A, value: Written<A, StringRef>) -> otf2::Result<()> {
+        self.used.add(A::ID);
         let reference = AttributeRef::new(A::ID as u32);
         self.attributes.add(reference, attribute_value(A::Carrier::put(value)))
     }

@@ -1,6 +1,6 @@
 //! Writes the events of one location of a timeline as OTF2 events, with their attributes.
 
-use crate::attributes::{AttributeWriter, Timings};
+use crate::attributes::{AttributeWriter, Timings, UsedAttributes};
 use crate::builder::Location;
 use crate::definitions;
 use crate::definitions::Definitions;
@@ -21,11 +21,18 @@ pub struct Emitter<'a> {
     model: &'a Process<'a>,
     definitions: &'a Definitions,
     timings: Timings,
+    used: UsedAttributes,
 }
 
 impl<'a> Emitter<'a> {
     pub fn new(model: &'a Process<'a>, definitions: &'a Definitions) -> Self {
-        Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
+        let timings = Timing::ALL.map(|timing| definitions.text(timing.name()));
+        Self { model, definitions, timings, used: UsedAttributes::default() }
+    }
+
+    /// The attributes of what was written.
+    pub fn into_used(self) -> UsedAttributes {
+        self.used
     }
 
     /// Writes the events of a location; `None` if the deadline passed.
@@ -101,6 +108,7 @@ impl<'a> Emitter<'a> {
             definitions: self.definitions,
             timings: &self.timings,
             attributes: writer.next_attributes(),
+            used: &self.used,
         }
     }
 }

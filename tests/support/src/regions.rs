@@ -112,6 +112,7 @@ pub fn row_of(region: &Region) -> String {
     let connection = format!("net {rank} ch{channel} {arrow}{}", text("nccl.peer"));
     let slot = || region.number("nccl.step").unwrap_or(0) % 8;
     match region.name.as_str() {
+        name if name.starts_with("NCCL ") => format!("{} operations", region.location),
         "kernel channel" => format!("{} channel {channel}", region.location),
         _ if region.text("nccl.phase").is_some() => format!("{} channel {channel} phases", region.location),
         "netSend" | "netRecv" => connection,
@@ -122,7 +123,7 @@ pub fn row_of(region: &Region) -> String {
 
 /// The name of a row without the number of a further one for what overlaps.
 pub fn first_of_lane(row: &str) -> &str {
-    let is_lane = row.starts_with("net ") || row.contains(" channel ");
+    let is_lane = row.starts_with("net ") || row.contains(" channel ") || row.contains(" operations");
     let further = row.rsplit_once(" #").filter(|(_, number)| is_lane && number.parse::<u32>().is_ok());
     further.map_or(row, |(first, _)| first)
 }

@@ -148,6 +148,12 @@ impl Trace {
         self.name(name, "communicator", reference.get())
     }
 
+    /// NCCL's id of a communicator; `None` if the writer does not state it.
+    pub fn comm_id(&self, comm: CommRef) -> Option<u64> {
+        let id = self.members(comm).iter().find_map(|member| self.location_property(*member, definition::CommId))?;
+        u64::from_str_radix(id.strip_prefix("0x")?, 16).ok()
+    }
+
     /// The string `name` refers to, or `what` followed by the id.
     fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
         let name = name.and_then(|name| self.definitions.string(name));

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::job::processes::Process;
+use crate::part::manifest::LocationKind;
 use model::job;
 use model::job::DuplicateClaim;
 use model::links::transfers::{context_of_placeholder, placeholder};
 use nccl_events::MOST_RANKS;
+use nccl_events::archive::{RankIdentity, number};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::{Lines, Statements, Sum};
 
@@ -18,7 +20,10 @@ const FEW_MISSING: u64 = 1 << 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Communicator {
+    /// For people, with the size: `world (8)`.
     pub(crate) name: String,
+    /// NCCL's id or the hash; `None` if the communicator belongs to one process.
+    pub(crate) id: Option<u64>,
     /// Location ids in rank order.
     pub(crate) locations: Vec<u64>,
     /// Ranks without a part, whose location is the communicator's stub.
@@ -35,6 +40,8 @@ pub(crate) struct Communicator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stub {
     pub(crate) location: u64,
+    /// An index in [`Communicators::all`].
+    pub(crate) comm: u32,
     pub(crate) name: String,
 }
 
@@ -70,7 +77,61 @@ impl Communicators {
         communicators.recorded = locations.filter(|(_, location)| location.is_rank()).count() as u64;
         known.all.iter().for_each(|known| communicators.finish(known));
         communicators.add_parents(processes);
+        communicators.add_names(&known.all, processes);
         communicators
+    }
+
+    /// Names communicators for people, which takes the whole job: the user's name, `world` for that of all ranks, and
+    /// `world split 1` for what was split from it.
+    fn add_names(&mut self, known: &[job::Communicator<RankLocation>], processes: &[Process]) {
+        let (world, _) = number(&self.identities(processes));
+        let mut bases: Vec<String> = Vec::with_capacity(known.len());
+        let mut splits: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut names: BTreeMap<String, u32> = BTreeMap::new();
+        for ((at, comm), known) in (0..).zip(&mut self.all).zip(known) {
+            let base = match (known.given_name(), comm.parent) {
+                (Some(given), _) => given.to_owned(),
+                (None, _) if world == Some(at) => "world".to_owned(),
+                (None, Some(parent)) => {
+                    let split = splits.entry(parent).and_modify(|split| *split += 1).or_insert(1);
+                    format!("{} split {split}", bases.get(index(parent)).map_or("comm", String::as_str))
+                }
+                (None, None) if known.id().is_none() => known.name(),
+                (None, None) => format!("comm {}", at + 1),
+            };
+            let size = match comm.locations.len() {
+                0 => String::new(),
+                ranks => format!(" ({ranks})"),
+            };
+            let same = names.entry(format!("{base}{size}")).and_modify(|same| *same += 1).or_insert(1);
+            comm.name = match same {
+                1 => format!("{base}{size}"),
+                same => format!("{base} #{same}{size}"),
+            };
+            bases.push(base);
+        }
+        for stub in &mut self.stubs {
+            let name = self.all.get(index(stub.comm)).map_or("?", |comm| comm.name.as_str());
+            stub.name = format!("NCCL {name} {}", stub.name);
+        }
+    }
+
+    /// What the ranks of the job are known by: each a GPU of a process.
+    fn identities(&self, processes: &[Process]) -> Vec<RankIdentity> {
+        let mut identities: BTreeMap<(usize, u32), RankIdentity> = BTreeMap::new();
+        for ((at, process), map) in (0..).zip(processes).zip(&self.maps) {
+            for location in &process.manifest.locations {
+                if let LocationKind::Communicator { comm, rank, gpu } = location.kind
+                    && let Some(&comm) = map.get(index(comm))
+                {
+                    let identity = identities.entry((at, gpu)).or_default();
+                    identity.process = at;
+                    identity.launcher_rank = process.manifest.process.environment.rank;
+                    identity.members.insert(comm, rank);
+                }
+            }
+        }
+        identities.into_values().collect()
     }
 
     /// Readers rely on parents to be defined first, as they are where processes saw them in the order of creation.
@@ -101,19 +162,20 @@ impl Communicators {
         // Recorded, and yet without a place in the communicator, because the ranks before them have none.
         let behind = known.members.range(ranks..).count();
         let counts = || known.members.values().map(|(_, collectives)| *collectives);
-        let name = known.name();
         let stub = self.recorded + self.stubs.len() as u64;
         let missing = if fits { missing } else { 0 };
         if missing > 0 {
             let one = (0..ranks).find(|rank| !known.members.contains_key(rank)).filter(|_| missing == 1);
             let ranks_text =
-                one.map_or_else(|| format!("{missing} of {ranks} ranks"), |one| format!("rank {one}/{ranks}"));
-            self.stubs.push(Stub { location: stub, name: format!("NCCL {name} {ranks_text} (not recorded)") });
+                one.map_or_else(|| format!("{missing} ranks"), |one| format!("rank {one}"));
+            let (comm, name) = (index_u32(self.all.len()), format!("{ranks_text} (not recorded)"));
+            self.stubs.push(Stub { location: stub, comm, name });
         }
         let location = |rank| known.members.get(&rank).map_or(stub, |(id, _)| *id);
         self.all.push(Communicator {
             unmatched: counts().max().unwrap_or(0) - counts().min().unwrap_or(0),
-            name,
+            name: String::new(),
+            id: known.id(),
             locations: (0..ranks).map(location).collect(),
             missing,
             unlocated: u64::from(claimed.saturating_sub(ranks)).saturating_sub(behind as u64),

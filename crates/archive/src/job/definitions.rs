@@ -144,7 +144,7 @@ impl Definitions {
             for (id, definition) in process.locations() {
                 let gpu = gpu_of(definition).and_then(|number| gpus.get(&number));
                 let name = location_name(definition, &comms);
-                let mut stated = names::location_properties(definition);
+                let mut stated = names::location_properties(definition, &comms);
                 stated.extend(clocks::gpu_clock_properties(&process.manifest, &definition.kind));
                 stated.extend(sources.topology.location_properties(process.host(), definition, map, &ends));
                 let properties = self.properties(stated);
@@ -206,12 +206,15 @@ impl Definitions {
         };
         let group = self.add_location_group(group);
         for stub in stubs {
+            let comm = sources.communicators.all.get(index(stub.comm));
+            let properties = [names::kind(LocationClass::NotRecorded)].into_iter().chain(comm.and_then(names::comm_id));
+            let properties = properties.collect();
             let location = Location {
                 name: self.string(&stub.name),
                 location_type: LocationType::AcceleratorStream,
                 number_of_events: 0,
                 group,
-                properties: self.properties(vec![names::kind(LocationClass::NotRecorded)]),
+                properties: self.properties(properties),
             };
             self.locations.insert(stub.location, location);
         }

@@ -38,7 +38,7 @@ use model::communicators::CommIdentity;
 use model::job::{Communicators as KnownCommunicators, DuplicateClaim};
 use nccl_events::Progress;
 use nccl_events::schema::definition::within_anchor;
-use nccl_events::schema::{Counts, Statements};
+use nccl_events::schema::{COMMUNICATION_COMPLETE, Counts, Statements};
 use nccl_events::sort::Gather;
 use otf2::{
     ArchiveWriter, AttributeRef, ChunkBytes, CommRef, EVENT_CHUNK_BYTES, GlobalDefinitions, GroupRef,
@@ -161,7 +161,7 @@ fn describe(writer: &mut ArchiveWriter, statements: &Statements) -> otf2::Result
     for (name, value) in within_anchor(statements.write()) {
         writer.set_property(&name, &value)?;
     }
-    Ok(())
+    writer.set_property(COMMUNICATION_COMPLETE, &statements.has_all_communication().to_string())
 }
 
 /// Writes the files of ranks without a part.

@@ -10,7 +10,7 @@ use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKin
 use nccl_events::archive::LocationKind as Kind;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::definition::{
-    LocationKind as LocationKindProperty, StreamId, ThreadId, property,
+    CommId, LocationKind as LocationKindProperty, StreamId, ThreadId, property,
 };
 use nccl_events::sort::Gather;
 use rustc_hash::FxHashMap;
@@ -48,7 +48,12 @@ pub(crate) struct MergedDefinitions<T> {
     pub(crate) maps: Vec<Vec<u32>>,
 }
 
-fn merge<'a, T, K>(parts: impl Iterator<Item = &'a [T]> + Clone, key: impl Fn(&'a T) -> K) -> MergedDefinitions<T>
+/// Merges those definitions of the parts that `is_wanted` says.
+fn merge<'a, T, K>(
+    parts: impl Iterator<Item = &'a [T]> + Clone,
+    is_wanted: impl Fn(&T) -> bool,
+    key: impl Fn(&'a T) -> K,
+) -> MergedDefinitions<T>
 where
     T: Clone + 'a,
     K: Ord,
@@ -58,7 +63,7 @@ where
     let mut lists: BTreeMap<*const [T], Vec<u32>> = BTreeMap::new();
     for part in parts.clone() {
         if lists.insert(part, Vec::new()).is_none() {
-            for definition in part {
+            for definition in part.iter().filter(|definition| is_wanted(definition)) {
                 known.entry(key(definition)).or_insert(definition);
             }
         }
@@ -77,11 +82,11 @@ where
 
 pub(crate) fn attributes(parts: &[&Manifest]) -> MergedDefinitions<AttributeDefinition> {
     let parts = parts.iter().map(|part| &*part.attributes);
-    merge(parts, |attribute| (attribute.name.as_str(), attribute.value_type))
+    merge(parts, |attribute| attribute.is_used, |attribute| (attribute.name.as_str(), attribute.value_type))
 }
 
 pub(crate) fn regions(parts: &[&Manifest]) -> MergedDefinitions<RegionDefinition> {
-    merge(parts.iter().map(|part| &*part.regions), |region| region)
+    merge(parts.iter().map(|part| &*part.regions), |_| true, |region| region)
 }
 
 /// The parameters: each the region after which it is named, and the maps from the parts' numbers.
@@ -107,8 +112,12 @@ pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTre
     groups
 }
 
-pub(crate) fn location_properties(location: &LocationDefinition) -> Vec<Property> {
+/// The properties of a location. `comms` has the archive's communicators by the part's numbers.
+pub(crate) fn location_properties(location: &LocationDefinition, comms: &[&Communicator]) -> Vec<Property> {
     let mut properties = vec![kind(kind_of(&location.kind))];
+    if let LocationKind::Communicator { comm, .. } = &location.kind {
+        properties.extend(comms.get(index(*comm)).and_then(|comm| comm_id(comm)));
+    }
     let thread_id = match &location.kind {
         LocationKind::Thread { thread_id, .. } => Some(*thread_id),
         LocationKind::Proxy { thread_ids } => thread_ids.first().copied(),
@@ -124,6 +133,11 @@ pub(crate) fn location_properties(location: &LocationDefinition) -> Vec<Property
 /// The property with a location's kind.
 pub(crate) fn kind(kind: Kind) -> Property {
     property(LocationKindProperty, kind.name().to_owned())
+}
+
+/// The property with a communicator's id, as NCCL's log has it.
+pub(crate) fn comm_id(comm: &Communicator) -> Option<Property> {
+    Some(property(CommId, format!("{:#x}", comm.id?)))
 }
 
 const fn kind_of(kind: &LocationKind) -> Kind {
@@ -154,9 +168,7 @@ pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicato
         },
         LocationKind::Communicator { comm, rank, .. } => {
             let comm = comms.get(index(*comm));
-            let name = comm.map_or("?", |comm| comm.name.as_str());
-            let ranks = comm.map_or(0, |comm| comm.locations.len());
-            format!("NCCL {name} rank {rank}/{ranks}")
+            format!("NCCL {} rank {rank}", comm.map_or("?", |comm| comm.name.as_str()))
         }
         LocationKind::Stream { context, stream, is_ambiguous, .. } => match is_ambiguous {
             false => format!("CUDA stream {stream}"),

@@ -248,6 +248,8 @@ pub(crate) struct AttributeDefinition {
     /// OTF2's number of the value type.
     pub value_type: u8,
     pub description: String,
+    /// Whether an event of the part has it.
+    pub is_used: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -49,6 +49,7 @@ use nccl_events::{Cause, Kind, Progress};
 use otf2::{AttributeType, LocationRef, PartWriter};
 use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
+use timeline::attributes::UsedAttributes;
 use timeline::builder::{Location, LocationKey, Timeline};
 use timeline::definitions::{Definitions, RegionText};
 use timeline::events::Emitter;
@@ -61,6 +62,7 @@ pub(super) struct Builder<'a> {
     pub(super) definitions: &'a Definitions,
     pub(super) is_provisional: bool,
     pub(super) has_puts: bool,
+    pub(super) attributes: UsedAttributes,
 }
 
 impl Builder<'_> {
@@ -86,7 +88,7 @@ impl Builder<'_> {
             anchors: ticks::choose_anchors(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),
             strings: self.definitions.strings.clone().into(),
-            attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
+            attributes: AttributeId::ALL.iter().map(|id| attribute(*id, self.attributes.has(*id))).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
             parameters: self.definitions.parameters.iter().map(|region| region.get()).collect(),
             comms: comms.comms.iter().map(|comm| CommDefinition::new(comm, &outcome.symbols)).collect(),
@@ -135,7 +137,7 @@ fn problems(outcome: &Outcome) -> Vec<String> {
     lines.collect()
 }
 
-fn attribute(attribute: AttributeId) -> AttributeDefinition {
+fn attribute(attribute: AttributeId, is_used: bool) -> AttributeDefinition {
     let value_type = match attribute.value_type() {
         Type::U8 => AttributeType::U8,
         Type::U32 => AttributeType::U32,
@@ -152,6 +154,7 @@ fn attribute(attribute: AttributeId) -> AttributeDefinition {
         name: attribute.name().to_owned(),
         value_type: value_type.raw(),
         description: attribute.description().to_owned(),
+        is_used,
     }
 }
 
@@ -339,7 +342,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     let has_puts = locations.iter().any(Location::has_puts);
     let threads = LocationThreads { calling: &threads, proxy: &proxy_threads };
     let files = EventFiles { deadline: &deadline, model: &model, definitions: &definitions, threads };
-    let locations = files.write(locations, staging.path(), &mut counts, progress)?;
+    let (locations, attributes) = files.write(locations, staging.path(), &mut counts, progress)?;
     let (calls, collectives) = calls_of_ranks(tables, &model.links, &model.comms, symbols);
     calls.write(&staging.path().join(CALLS))?;
     let transfers = transfers::transfers_for_others(tables, &model.links.transfers);
@@ -353,6 +356,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
         definitions: &definitions,
         is_provisional: options.provisional,
         has_puts,
+        attributes,
     };
     let manifest = builder.manifest(locations, collectives, counts);
     commit(part, &staging, &manifest, options.provisional)?;
@@ -436,7 +440,7 @@ impl EventFiles<'_> {
         into: &Path,
         counts: &mut Counts,
         progress: &dyn Progress,
-    ) -> Result<Vec<LocationDefinition>, Error> {
+    ) -> Result<(Vec<LocationDefinition>, UsedAttributes), Error> {
         let failed = || otf2_error(self.deadline.part);
         let is_late = || self.deadline.is_over();
         let mut part = PartWriter::create(into, TRACES).map_err(failed())?;
@@ -479,7 +483,7 @@ impl EventFiles<'_> {
             definitions.push(LocationDefinition { kind, events, first_ns, last_ns, collectives });
         }
         part.close().map_err(failed())?;
-        Ok(definitions)
+        Ok((definitions, emitter.into_used()))
     }
 }
 

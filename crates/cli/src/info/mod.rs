@@ -307,6 +307,7 @@ fn communicators(tables: &Tables, text: &mut Text) {
         &tables.communicators,
         &[
             ("name", Left, |row| row.name.clone()),
+            ("id", Left, |row| row.id.clone()),
             ("ranks", Right, |row| count(row.ranks)),
             ("recorded", Right, |row| count(row.ranks_recorded)),
             ("collectives", Right, |row| count(row.collectives.values().sum())),

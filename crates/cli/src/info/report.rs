@@ -328,6 +328,8 @@ pub(crate) struct Communicators {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct CommunicatorRow {
     pub(crate) name: String,
+    /// NCCL's, as its log has it; empty if unknown.
+    pub(crate) id: String,
     pub(crate) ranks: u64,
     pub(crate) ranks_recorded: u64,
     pub(crate) collectives: BTreeMap<String, u64>,
@@ -355,6 +357,7 @@ impl Communicators {
             let members: Vec<LocationRef> = trace.members(*reference).iter().chain(groups).copied().collect();
             let row = CommunicatorRow {
                 name: trace.comm_name(*reference),
+                id: trace.comm_id(*reference).map_or_else(String::new, |id| format!("{id:#x}")),
                 ranks: members.len() as u64,
                 ranks_recorded: members.iter().filter(|member| trace.has_events(**member)).count() as u64,
                 ..CommunicatorRow::default()

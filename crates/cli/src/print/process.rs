@@ -11,6 +11,7 @@ use std::{fmt, fs};
 use crate::command_line::{AvailableValues, requested};
 use crate::print::values;
 use crate::print::values::Moment;
+use crate::select::is_meant;
 use crate::{archives, output};
 use analysis::units;
 use analysis::units::plural;
@@ -498,14 +499,7 @@ impl Filter {
 
     /// Whether this communicator is wanted; an unknown communicator has no name and no id.
     pub(crate) fn wants_comm(&self, name: &str, id: Option<u64>) -> bool {
-        self.comm.is_empty()
-            || self.comm.iter().any(|wanted| {
-                let number = match wanted.strip_prefix("0x") {
-                    Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                    None => wanted.parse().ok(),
-                };
-                (!name.is_empty() && wanted == name) || (id.is_some() && number == id)
-            })
+        self.comm.is_empty() || self.comm.iter().any(|wanted| is_meant(wanted, name, id))
     }
 
     pub(crate) fn is_about_events(&self) -> bool {

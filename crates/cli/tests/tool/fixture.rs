@@ -94,6 +94,8 @@ pub(crate) struct Fixture {
     pub(crate) two_gpus: bool,
     /// Whether locations state their kind.
     pub(crate) has_kinds: bool,
+    /// The names of the ranks' locations.
+    pub(crate) rank_names: [&'static str; 2],
 }
 
 impl Fixture {
@@ -151,6 +153,7 @@ impl Fixture {
             cpu_lanes: false,
             two_gpus: false,
             has_kinds: true,
+            rank_names: ["rank 0", "rank 1"],
         }
     }
 

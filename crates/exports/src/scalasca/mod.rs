@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use analysis::{Instances, Role, Step, Trace};
+use nccl_events::schema::COMMUNICATION_COMPLETE;
 use nccl_events::sort::Gather;
 use otf2::records::{ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode};
 use otf2::{
@@ -46,7 +47,7 @@ impl Communicator<'_> {
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
         archive.set_machine_name(self.machine)?;
         archive.set_description("One communicator of NCCL's in the words of MPI, for Scalasca")?;
-        archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true")?;
+        archive.set_property(COMMUNICATION_COMPLETE, "true")?;
         let span = self.span();
         let (mut events, mut all) = (Vec::new(), ShiftedTimes::default());
         for (number, rank) in (0..).zip(self.ranks) {

@@ -139,11 +139,6 @@ carriers! {
         Value::I64(number) => Some(number),
         _ => None,
     };
-    /// A location, by its number.
-    Place Location u64, u64: |number| number, |value, _text| match value {
-        Value::Location(number) => Some(number),
-        _ => None,
-    };
     /// A region, by its number.
     RegionNumber Region u32, u32: |number| number, |value, _text| match value {
         Value::Region(number) => Some(number),

@@ -52,6 +52,7 @@ properties! {
     ClockWorstViolation "NCCL::CLOCK::WORST_VIOLATION_NS" Number;
     ClockUncertainty "NCCL::CLOCK::UNCERTAINTY_NS" Number;
     LocationKind "NCCL::LOCATION_KIND" KindOfLocation;
+    CommId "NCCL::COMM_ID" Word;
     ThreadId "NCCL::THREAD_ID" Number;
     StreamId "NCCL::STREAM_ID" Small;
     GpuClockCalibration "NCCL::GPU_CLOCK::CALIBRATION" Word;

@@ -10,6 +10,9 @@ use crate::sort::Gather;
 /// A property of an archive: name and value.
 pub type Property = (String, String);
 
+/// OTF2's property by which a writer guarantees that no communication is missing, or says that some is.
+pub const COMMUNICATION_COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
+
 /// The prefix of all property names of this project.
 const PREFIX: &str = "NCCL::";
 
@@ -522,6 +525,20 @@ impl Statements {
             some(self.counts.ranges_lost, Lack::Ranges),
         ];
         lacks.into_iter().flatten()
+    }
+
+    /// Whether the archive is known to have all communication of the job: nothing is missing or has not ended, and each
+    /// call has its operation, which is not so for what NCCL did not report below it.
+    pub fn has_all_communication(&self) -> bool {
+        let kinds = &self.counts.kinds;
+        let written = |kind| kinds.get(kind).written;
+        let without_record = self.counts.others.collectives_unknown + self.counts.others.messages_without_peer;
+        self.missing_data().next().is_none()
+            && self.unfinished() == 0
+            && without_record == 0
+            && self.steps.is_empty()
+            && written(Kind::CollApi) == written(Kind::Coll) + written(Kind::CeColl)
+            && written(Kind::P2pApi) == written(Kind::P2p)
     }
 
     /// Whether the archive lacks something that happened.

@@ -106,6 +106,7 @@ pub(super) const CASES: &[Case] = &[
         set(fixture, 1, is_broadcast, Step::EnterLaunched(300, BROADCAST, 455));
         fixture.ranks[1].extend([Step::EnterLaunch(455, 77), Step::Leave(455, LAUNCH)]);
     }),
+    spoiled("S24", |fixture| fixture.rank_names = ["rank 0", "rank 0"]),
 ];
 
 fn one_call(fixture: &mut Fixture) {
