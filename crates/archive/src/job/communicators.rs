@@ -85,6 +85,12 @@ impl Communicators {
     /// `world split 1` for what was split from it.
     fn add_names(&mut self, known: &[job::Communicator<RankLocation>], processes: &[Process]) {
         let (world, _) = number(&self.identities(processes));
+        // Of a job of which few processes were recorded, a smaller communicator may have all of these.
+        let launched = processes.iter().filter_map(|process| process.manifest.process.environment.size).max();
+        let world = world.filter(|world| {
+            let comm = self.all.get(index(*world));
+            comm.is_some_and(|comm| comm.locations.len() as u64 >= launched.unwrap_or(0).into())
+        });
         let mut bases: Vec<String> = Vec::with_capacity(known.len());
         let mut splits: BTreeMap<u32, u32> = BTreeMap::new();
         let mut names: BTreeMap<String, u32> = BTreeMap::new();

@@ -47,7 +47,7 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     let names: Vec<&str> =
         definitions.comms.values().map(|comm| definitions.string(comm.name).expect("defined")).collect();
     let part = parts[2].file_name().expect("a name").to_string_lossy();
-    assert_eq!(names, ["0xabcdef0123456789", format!("{part} 0xabcdef0123456789").as_str()]);
+    assert_eq!(names, ["comm 1 (2)", format!("{part} 0xabcdef0123456789 (2)").as_str()]);
     let archive = whole_plugin::archive::Archive::open(out);
     archive.sound();
     assert_eq!(archive.properties()["NCCL::RANKS_CLAIMED_TWICE"], "1");

@@ -274,7 +274,7 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
     for (location, events) in events {
         let location = text(definitions, definitions.locations[location].name).to_owned();
         let thread = ["API thread", "proxy thread"].into_iter().find(|thread| location.starts_with(thread));
-        let location = thread.map_or_else(|| location.replace(" 0xabcdef0123456789", ""), str::to_owned);
+        let location = thread.map_or_else(|| location.clone(), str::to_owned);
         let mut open: Vec<String> = Vec::new();
         for event in events {
             match event.kind {

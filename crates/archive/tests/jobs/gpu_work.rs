@@ -191,7 +191,7 @@ fn kernels_are_on_the_streams_of_their_gpus() {
     assert_eq!(text(&definitions, region.canonical_name), MANGLED.to_str().expect("ASCII"));
     assert_eq!((region.role, region.paradigm), (RegionRole::Function, Paradigm::Cuda));
 
-    let (kernels, operations) = (row(&archive, "CUDA stream 7"), row(&archive, "rank 0/2"));
+    let (kernels, operations) = (row(&archive, "CUDA stream 7"), row(&archive, "world (2) rank 0"));
     let launches = row(&archive, "API thread");
     let launches: Vec<_> = launches.iter().filter(|row| row.0 == LAUNCH).collect();
     assert_eq!((kernels.len(), operations.len(), launches.len()), (3, 4, 3));

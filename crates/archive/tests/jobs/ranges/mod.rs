@@ -92,7 +92,7 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
         ]
     );
     assert_eq!(
-        all["NCCL 0xabcdef0123456789 rank 0/2"],
+        all["NCCL world (2) rank 0"],
         [
             "NCCL AllReduce bytes=4000 nvtx.ranges=step # > forward",
             "NCCL AllReduce bytes=4000 nvtx.ranges=backward",
@@ -132,7 +132,7 @@ fn a_name_with_the_separator_of_paths_is_one_level() {
     let (archive, _) = archive_of(&job, process);
     let all = shown(&archive);
     assert_eq!(all["API"][1..], ["load > copy"]);
-    assert_eq!(all["NCCL 0xabcdef0123456789 rank 0/2"], ["NCCL AllReduce bytes=4000 nvtx.ranges=load / copy"]);
+    assert_eq!(all["NCCL world (2) rank 0"], ["NCCL AllReduce bytes=4000 nvtx.ranges=load / copy"]);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn ranges_around_init_and_finalize_are_the_calls_and_name_the_parent() {
     assert_eq!((counts.ranges_nccl, counts.ranges_unfinished), (4, 0));
     let definitions = archive.definitions().expect("definitions");
     let comms = definitions.comms.values().map(|comm| (text(&definitions, comm.name), comm.parent));
-    let parents = [("0xabcdef0123456789", CommRef::UNDEFINED), ("0x0000000000000077", CommRef::new(0))];
+    let parents = [("world (2)", CommRef::UNDEFINED), ("world split 1 (1)", CommRef::new(0))];
     assert_eq!(comms.collect::<Vec<_>>(), parents);
 }
 
