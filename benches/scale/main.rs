@@ -13,7 +13,7 @@ use std::time::Instant;
 use archive::{FinalizeOptions, WriteOptions, finalize, unify, write_part};
 use journal::clock;
 
-use rank::Rank;
+use rank::{Job, Rank};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -25,12 +25,20 @@ fn main() {
             done.archive.expect("an archive").size.events
         }),
         ["unify", out] => measured(Path::new(out), |out| unify(out, &()).expect("unified").size.events),
-        ["journals", ranks, events, folder] => {
-            journals(number(ranks), u64::from(number(events)), Path::new(folder));
-        }
-        ["parts", ranks, folder] => parts(number(ranks), Path::new(folder)),
-        ["record", ranks, events, out] => {
-            record(number(ranks), u64::from(number(events)), Path::new(out));
+        [verb, ranks, communicators, channels, kind, number_of, folder] => {
+            let job = Job {
+                ranks: number(ranks),
+                communicators: number(communicators),
+                channels: u8::try_from(number(channels)).expect("as NCCL has"),
+                is_all_to_all: *kind == "all-to-all",
+            };
+            let (number_of, folder) = (u64::from(number(number_of)), Path::new(folder));
+            match *verb {
+                "journals" => journals(job, number_of / job.events(), folder),
+                "record" => record(job, number_of / job.events(), folder),
+                "parts" => parts(job, number_of, folder),
+                _ => panic!("{verb}: cargo xtask scale --help"),
+            }
         }
         other => panic!("{other:?}: cargo xtask scale --help"),
     }
@@ -41,46 +49,44 @@ fn number(text: &str) -> u32 {
 }
 
 /// Few processes with many events: from journals to the archive.
-fn journals(ranks: u32, events: u64, folder: &Path) {
+fn journals(job: Job, operations: u64, folder: &Path) {
     let out = fresh(folder);
-    record(ranks, events, &out);
+    record(job, operations, &out);
     in_a_process_of_its_own("finalize", &out);
     fs::remove_dir_all(&out).expect("removed");
 }
 
-/// Journals that stay, for a profiler: `record RANKS EVENTS OUT`, then `finalize OUT`.
-fn record(ranks: u32, events: u64, out: &Path) {
+/// Journals that stay, for a profiler, which then looks at `finalize OUT`.
+fn record(job: Job, operations: u64, out: &Path) {
     let begin = Instant::now();
     let job_ns = clock::realtime_ns();
-    let mut all: Vec<Rank> = (0..ranks).map(|rank| Rank::begin(out, rank, ranks, job_ns, 0)).collect();
-    for operation in 0..events / rank::EVENTS {
+    let mut all: Vec<Rank> = (0..job.ranks).map(|rank| Rank::begin(out, rank, job, job_ns, 0)).collect();
+    for operation in 0..operations {
         all.iter_mut().for_each(|rank| rank.call(operation));
         all.iter_mut().for_each(|rank| rank.transfers(operation));
     }
     for rank in all {
         rank.end();
     }
-    println!("{ranks} processes of {events} NCCL events recorded in {:.1} s", begin.elapsed().as_secs_f64());
+    let (ranks, took) = (job.ranks, begin.elapsed().as_secs_f64());
+    println!("{ranks} processes of {} NCCL events recorded in {took:.1} s", operations * job.events());
 }
 
-/// Many processes with few events: from parts to the archive.
-fn parts(ranks: u32, folder: &Path) {
-    const OPERATIONS: u64 = 8;
-    let out = fresh(folder);
+/// Many processes with few events: their parts are made in `out`, one after the other.
+fn parts(job: Job, operations: u64, out: &Path) {
     let begin = Instant::now();
     let job_ns = clock::realtime_ns();
     let options = WriteOptions::default();
-    for rank in 0..ranks {
-        let mut rank = Rank::begin(&out, rank, ranks, job_ns, clock::realtime_ns() - job_ns);
-        for operation in 0..OPERATIONS {
+    for rank in 0..job.ranks {
+        let mut rank = Rank::begin(out, rank, job, job_ns, clock::realtime_ns() - job_ns);
+        for operation in 0..operations {
             rank.call(operation);
             rank.transfers(operation);
         }
         write_part(&rank.end(), &options, &()).expect("written");
     }
-    println!("{ranks} parts of 4 communicators made in {:.1} s", begin.elapsed().as_secs_f64());
-    in_a_process_of_its_own("unify", &out);
-    fs::remove_dir_all(&out).expect("removed");
+    println!("{} parts made in {:.1} s", job.ranks, begin.elapsed().as_secs_f64());
+    in_a_process_of_its_own("unify", out);
 }
 
 fn fresh(folder: &Path) -> PathBuf {

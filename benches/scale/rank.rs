@@ -1,23 +1,42 @@
 //! One rank of a large job, recorded by the recording half's own writer.
 
-use nccl_events::event;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use journal::clock::{self, ClockPair};
 use journal::part::ProcessInfo;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::ids::{ContextId, EventId, ProcessTag};
-use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
+use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, event, state};
 
 const TENSOR: u32 = 8;
 /// Stages of a pipeline, where there are ranks for them.
 const PIPELINE: u32 = 8;
 /// A process id that no process has: pids end at 2²².
 const NO_PROCESS: u32 = 1 << 30;
-/// Events (starts) of one all-reduce here.
-pub(crate) const EVENTS: u64 = 8;
+/// What the ranks of a job do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) ranks: u32,
+    /// From 1 to 4: all, tensor, pipeline, data.
+    pub(crate) communicators: u32,
+    pub(crate) channels: u8,
+    /// Whether the operations are all-to-alls of all ranks, instead of all-reduces of the communicators in turn.
+    pub(crate) is_all_to_all: bool,
+}
+
+impl Job {
+    /// Events (starts) of one operation of a rank: an all-reduce has a transfer and its step in both directions on each
+    /// channel, an all-to-all with each rank.
+    pub(crate) fn events(self) -> u64 {
+        match self.is_all_to_all {
+            false => 4 + 4 * u64::from(self.channels),
+            true => 3 + 8 * u64::from(self.ranks),
+        }
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Member {
@@ -48,15 +67,24 @@ pub(crate) struct Rank {
     writer: Arc<JournalWriter>,
     maintenance: SlotWriter,
     main: SlotWriter,
-    proxy: SlotWriter,
-    members: [(ContextId, Member); 4],
+    members: Vec<RankOfCommunicator>,
+    job: Job,
     /// Ranks that record one after the other are to have done it at once: their clocks are behind by as much.
     late_ns: u64,
-    called: EventId,
+    /// The operations of the last call, with their peers if they are sends and receives.
+    called: Vec<(EventId, Option<(i32, bool)>)>,
+}
+
+struct RankOfCommunicator {
+    context: ContextId,
+    member: Member,
+    /// The proxy thread, which NCCL makes for each communicator.
+    proxy: SlotWriter,
 }
 
 impl Rank {
-    pub(crate) fn begin(out: &Path, rank: u32, ranks: u32, job_ns: u64, late_ns: u64) -> Self {
+    pub(crate) fn begin(out: &Path, rank: u32, job: Job, job_ns: u64, late_ns: u64) -> Self {
+        let ranks = job.ranks;
         let host = rank / TENSOR;
         let pid = NO_PROCESS + rank;
         let part = out.join("parts").join(format!("host{host:05}-{pid}-{job_ns}"));
@@ -84,49 +112,71 @@ impl Rank {
             session_start_realtime_ns: job_ns,
             limit_bytes: 1 << 34,
         });
-        let mut number = 0;
-        let members = communicators(rank, ranks).map(|member| {
-            number += 1;
-            (ContextId::new(tag, number), member)
+        let all = communicators(rank, ranks).into_iter().take(usize::try_from(job.communicators).expect("small"));
+        let members = (1..).zip(all).map(|(number, member)| RankOfCommunicator {
+            context: ContextId::new(tag, number),
+            member,
+            proxy: of_a_thread(&writer),
         });
         let mut rank = Self {
             part,
             maintenance: writer.register("nccl-otf2-maint").expect("a slot"),
             main: writer.register("main").expect("a slot"),
-            proxy: writer.register("proxy").expect("a slot"),
+            members: members.collect(),
             writer,
-            members,
+            job,
             late_ns,
-            called: EventId::NONE,
+            called: Vec::new(),
         };
         rank.clock_pair();
-        for (context, member) in rank.members {
+        for at in 0..rank.members.len() {
+            let RankOfCommunicator { context, member, .. } = rank.members[at];
             rank.init(context, &member);
         }
         rank
     }
 
     pub(crate) fn call(&mut self, operation: u64) {
-        let (context, member) = self.member(operation);
-        self.called = self.all_reduce(context, &member, operation / 4);
+        let RankOfCommunicator { context, member, .. } = *self.member(operation);
+        self.called = match self.job.is_all_to_all {
+            true => self.all_to_all(context, &member),
+            false => vec![(self.all_reduce(context, &member, operation / self.members.len() as u64), None)],
+        };
         if operation.is_multiple_of(1000) {
             self.writer.keep();
         }
     }
 
+    /// What the proxy thread does for the operations of the last call.
     pub(crate) fn transfers(&mut self, operation: u64) {
-        let (context, member) = self.member(operation);
-        for is_send in [true, false] {
-            self.transfer(context, &member, self.called, is_send);
+        let RankOfCommunicator { context, member, .. } = *self.member(operation);
+        let (rank, ranks) = (signed(member.rank), signed(member.ranks));
+        let (called, channels) = (std::mem::take(&mut self.called), self.job.channels);
+        let proxy = &mut self.member(operation).proxy;
+        for (at, (event, peer)) in called.into_iter().enumerate() {
+            let transfer = |proxy: &mut SlotWriter, channel, peer, is_send| {
+                transfer(proxy, (context, rank), event, (channel, peer, is_send));
+            };
+            match peer {
+                Some((peer, is_send)) => {
+                    let channel = u8::try_from(at % usize::from(channels)).expect("small");
+                    transfer(proxy, channel, peer, is_send);
+                }
+                None => (0..channels).for_each(|channel| {
+                    transfer(proxy, channel, (rank + 1) % ranks, true);
+                    transfer(proxy, channel, (rank + ranks - 1) % ranks, false);
+                }),
+            }
         }
     }
 
-    fn member(&self, operation: u64) -> (ContextId, Member) {
-        self.members[usize::try_from(operation % 4).expect("small")]
+    fn member(&mut self, operation: u64) -> &mut RankOfCommunicator {
+        let number = if self.job.is_all_to_all { 0 } else { operation % self.members.len() as u64 };
+        &mut self.members[usize::try_from(number).expect("small")]
     }
 
     pub(crate) fn end(mut self) -> PathBuf {
-        for (context, _) in self.members {
+        for RankOfCommunicator { context, .. } in &self.members {
             self.main.comm_finalize(context.get(), clock::ticks());
         }
         self.clock_pair();
@@ -183,7 +233,7 @@ impl Rank {
                 recv_buffer: 2,
                 count: 1000,
                 datatype: Name::from_cstr(c"ncclFloat32"),
-                channels: 1,
+                channels: self.job.channels,
                 warps: 8,
                 algorithm: Name::from_cstr(c"RING"),
                 protocol: Name::from_cstr(c"SIMPLE"),
@@ -195,26 +245,74 @@ impl Rank {
         coll
     }
 
-    fn transfer(&mut self, context: ContextId, member: &Member, coll: EventId, is_send: bool) {
-        let rank = i32::try_from(member.rank).expect("small");
-        let ranks = i32::try_from(member.ranks).expect("small");
-        let start = |parent: u64, body| Start { context: context.get(), parent, rank, body };
-        let peer = if is_send { rank + 1 } else { rank + ranks - 1 };
-        let operation = self.proxy.start(&start(
-            coll.get(),
-            Body::ProxyOp(event::ProxyOp {
-                pid: 0,
-                channel: 0,
-                peer: peer % ranks,
-                steps: 1,
-                chunk_bytes: 4000,
-                is_send,
-            }),
-        ));
-        let step = self.proxy.start(&start(operation.get(), Body::ProxyStep(event::ProxyStep { step: 0 })));
-        let waits = if is_send { state::PROXY_STEP_SEND_WAIT } else { state::PROXY_STEP_RECV_WAIT };
-        self.proxy.state(&State { event: step.get(), state: waits, args: StateArgs::ProxyStep { bytes: 4000 } });
-        self.proxy.stop(step.get());
-        self.proxy.stop(operation.get());
+    /// NCCL makes sends and receives of it, which one kernel does.
+    fn all_to_all(&mut self, context: ContextId, member: &Member) -> Vec<(EventId, Option<(i32, bool)>)> {
+        let start = |parent: u64, rank: i32, body| Start { context: context.get(), parent, rank, body };
+        let (rank, ranks) = (signed(member.rank), signed(member.ranks));
+        let (count, datatype) = (1000, Name::from_cstr(c"ncclFloat32"));
+        let func = |is_send| Name::from_cstr(if is_send { c"Send" } else { c"Recv" });
+        let group = self.main.start(&start(0, 0, Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 })));
+        let mut calls = Vec::new();
+        for (peer, is_send) in (0..ranks).flat_map(|peer| [(peer, true), (peer, false)]) {
+            let api = event::P2pApi {
+                func: func(is_send),
+                count,
+                datatype,
+                stream: 0x5000,
+                ..event::P2pApi::default()
+            };
+            let call = self.main.start(&start(group.get(), 0, Body::P2pApi(api)));
+            self.main.stop(call.get());
+            calls.push((call, peer, is_send));
+        }
+        let launch =
+            self.main.start(&start(group.get(), 0, Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 })));
+        self.main.stop(launch.get());
+        let plan = self.main.start(&start(0, 0, Body::Group(event::Group {})));
+        let mut operations = Vec::new();
+        for (call, peer, is_send) in calls {
+            let p2p = event::P2p {
+                func: func(is_send),
+                datatype,
+                count,
+                peer,
+                channels: 1,
+                parent_group: plan.get(),
+                ..event::P2p::default()
+            };
+            let operation = self.main.start(&start(call.get(), rank, Body::P2p(p2p)));
+            self.main.stop(operation.get());
+            operations.push((operation, Some((peer, is_send))));
+        }
+        self.main.stop(plan.get());
+        self.main.stop(group.get());
+        operations
     }
+}
+
+/// A slot of a thread of its own.
+fn of_a_thread(writer: &Arc<JournalWriter>) -> SlotWriter {
+    let writer = Arc::clone(writer);
+    thread::spawn(move || writer.register("proxy").expect("a slot")).join().expect("it registers")
+}
+
+fn signed(number: u32) -> i32 {
+    i32::try_from(number).expect("small")
+}
+
+/// A transfer of one step.
+fn transfer(
+    proxy: &mut SlotWriter,
+    (context, rank): (ContextId, i32),
+    operation: EventId,
+    (channel, peer, is_send): (u8, i32, bool),
+) {
+    let start = |parent: u64, body| Start { context: context.get(), parent, rank, body };
+    let op = event::ProxyOp { pid: 0, channel, peer, steps: 1, chunk_bytes: 4000, is_send };
+    let transfer = proxy.start(&start(operation.get(), Body::ProxyOp(op)));
+    let step = proxy.start(&start(transfer.get(), Body::ProxyStep(event::ProxyStep { step: 0 })));
+    let waits = if is_send { state::PROXY_STEP_SEND_WAIT } else { state::PROXY_STEP_RECV_WAIT };
+    proxy.state(&State { event: step.get(), state: waits, args: StateArgs::ProxyStep { bytes: 4000 } });
+    proxy.stop(step.get());
+    proxy.stop(transfer.get());
 }

@@ -1020,6 +1020,14 @@ unsafe extern "C" {
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
+    pub fn OTF2_EvtWriter_BufferFlush(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        stopTime: OTF2_TimeStamp,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
     pub fn OTF2_EvtWriter_MeasurementOnOff(
         writer: *mut OTF2_EvtWriter,
         attributeList: *mut OTF2_AttributeList,
@@ -1216,6 +1224,39 @@ unsafe extern "C" {
         time: OTF2_TimeStamp,
         win: OTF2_RmaWinRef,
         matchingId: u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_ThreadFork(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        model: OTF2_Paradigm,
+        numberOfRequestedThreads: u32,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_ThreadJoin(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        model: OTF2_Paradigm,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_ThreadTeamBegin(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        threadTeam: OTF2_CommRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_ThreadTeamEnd(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        threadTeam: OTF2_CommRef,
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {

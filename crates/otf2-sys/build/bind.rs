@@ -17,6 +17,7 @@ const FUNCTIONS: &[&str] = &[
     "OTF2_EvtWriter_Rma(Put|Get|OpCompleteBlocking|OpCompleteNonBlocking|WinCreate|WinDestroy)",
     "OTF2_EvtWriter_(Program(Begin|End)|CallingContext(Enter|Leave))",
     "OTF2_EvtWriter_Io((Create|Destroy)Handle|Operation(Begin|Complete))",
+    "OTF2_EvtWriter_(Thread(Fork|Join|TeamBegin|TeamEnd)|BufferFlush)",
     "OTF2_GlobalDefReaderCallbacks_(New|Delete|Set.*)",
     "OTF2_GlobalDefWriter_Write(ClockProperties|Paradigm|ParadigmProperty|String|Attribute)",
     "OTF2_GlobalDefWriter_Write(SystemTreeNode|SystemTreeNodeProperty|SystemTreeNodeDomain)",

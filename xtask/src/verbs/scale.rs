@@ -1,6 +1,7 @@
 //! `cargo xtask scale`: measures making and reading the archive of a large job.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -13,12 +14,18 @@ use crate::process;
 
 /// Make the archive of a synthetic job as large as one likes, and measure it
 ///
-/// Says how long writing the archive took and how much memory; with --read also what `info`, `stats`, `report` and
-/// `check` take to read it. What is made is removed. The figures are in docs/PERFORMANCE.md.
+///   cargo xtask scale                                       64 processes, from journals to the archive
+///   cargo xtask scale --parts 100000                        many processes with few events, from parts
+///   cargo xtask scale --parts 1000 --channels 16 --read     what the tool takes to read such an archive
+///   cargo xtask scale --parts 16 --alltoall --read          each rank with each other
+///
+/// Says how long writing the archive took and how much memory, and how many files and bytes it has; with --read also
+/// what `info`, `check`, `stats` and `report` take. What is made is removed. The figures are in docs/PERFORMANCE.md.
 #[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Unify N parts of four communicators each: all, tensor, pipeline, data
-    #[arg(long, value_name = "N", conflicts_with_all = ["ranks", "events", "read"], value_parser = clap::value_parser!(u32).range(1..))]
+    /// Unify N parts of a few operations each
+    #[arg(long, value_name = "N", conflicts_with_all = ["ranks", "events"], value_parser = clap::value_parser!(u32).range(1..))]
     parts: Option<u32>,
     /// Instead: finalize the journals of N processes
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
@@ -26,6 +33,18 @@ pub(crate) struct Args {
     /// NCCL events of each process
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     events: u32,
+    /// Operations of each part
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "parts", value_parser = clap::value_parser!(u32).range(1..))]
+    operations: u32,
+    /// Channels of each operation
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    channels: u8,
+    /// Communicators of each rank, in this order: all, tensor, pipeline, data
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
+    communicators: u8,
+    /// Operations are all-to-alls of all ranks, not all-reduces of the communicators in turn
+    #[arg(long)]
+    alltoall: bool,
     /// Read the archive with the tool, too
     #[arg(long)]
     read: bool,
@@ -37,35 +56,51 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Built together with the plugin and the tool, so that an earlier `cargo build --release` is reused.
     cargo::build(Profile::Release, &["nccl-profiler-otf2", "nccl-otf2", "scale"])?;
-    let (ranks, events) = (args.ranks.to_string(), args.events.to_string());
-    match args.parts {
-        _ if args.read => read(&ranks, &events, &args.dir),
-        Some(parts) => scale(&["parts", &parts.to_string()], &args.dir),
-        None => scale(&["journals", &ranks, &events], &args.dir),
-    }
-}
-
-fn scale(words: &[&str], folder: &Path) -> Result<()> {
-    let program = cargo::built(Profile::Release, "scale")?;
-    process::heading("scale");
-    process::run(Command::new(program).args(words).arg(folder))
-}
-
-/// Makes the archive of a job, and runs each verb that reads a whole archive.
-fn read(ranks: &str, events: &str, folder: &Path) -> Result<()> {
-    let tool = cargo::built(Profile::Release, "nccl-otf2")?;
-    let folder = tempfile::tempdir_in(folder).context("make a folder")?;
+    let (ranks, number) = match args.parts {
+        Some(parts) => (parts, args.operations),
+        None => (args.ranks, args.events),
+    };
+    let folder = tempfile::tempdir_in(&args.dir).context("make a folder")?;
     let job = folder.path();
-    scale(&["record", ranks, events], job)?;
-    process::heading("read");
-    for verb in [&["finalize"][..], &["info", "--json"], &["stats", "--json"], &["report"], &["check"]] {
-        let mut command = Command::new(&tool);
-        let took = measured(command.args(verb).arg(job))?;
-        println!("   {:<14} {took}", verb.join(" "));
+    let make = |verb: &str| {
+        let kind = if args.alltoall { "all-to-all" } else { "all-reduce" };
+        let numbers = [ranks, args.communicators.into(), args.channels.into()].map(|number| number.to_string());
+        let program = cargo::built(Profile::Release, "scale")?;
+        process::heading("scale");
+        process::run(Command::new(program).arg(verb).args(numbers).arg(kind).arg(number.to_string()).arg(job))
+    };
+    match args.parts {
+        Some(_) => make("parts")?,
+        None if args.read => make("record")?,
+        None => return make("journals"),
     }
-    let page = fs::metadata(job.join("report.html")).context("look at the page")?;
-    println!("   the page has {:.1} MB", page.len() as f64 / 1e6);
+    let tool = cargo::built(Profile::Release, "nccl-otf2")?;
+    let verb = |verb: &[&str]| -> Result<()> {
+        let took = measured(Command::new(&tool).args(verb).arg(job))?;
+        println!("   {:<14} {took}", verb.join(" "));
+        Ok(())
+    };
+    if args.parts.is_none() {
+        verb(&["finalize"])?;
+    }
+    println!("   {}", size_of(&job.join("traces"))?);
+    if args.read {
+        process::heading("read");
+        [&["info", "--json"][..], &["check"], &["stats", "--json"], &["report"]].into_iter().try_for_each(verb)?;
+        let page = fs::metadata(job.join("report.html")).context("look at the page")?;
+        println!("   the page has {:.1} MB", page.len() as f64 / 1e6);
+    }
     Ok(())
+}
+
+fn size_of(folder: &Path) -> Result<String> {
+    let (mut files, mut bytes, mut blocks) = (0_u64, 0, 0);
+    for file in fs::read_dir(folder).context("read the archive's folder")? {
+        let file = file?.metadata()?;
+        (files, bytes, blocks) = (files + 1, bytes + file.len(), blocks + file.blocks());
+    }
+    let on_disk = 512.0 * blocks as f64 / 1e6;
+    Ok(format!("{files} files of {:.1} MB in the archive's folder, {on_disk:.1} MB on the disk", bytes as f64 / 1e6))
 }
 
 fn measured(command: &mut Command) -> Result<String> {

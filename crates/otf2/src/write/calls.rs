@@ -30,6 +30,11 @@ pub(super) fn operation(definition: &Definition) -> String {
 }
 
 impl Defined {
+    /// The number that the next definition of a kind gets.
+    pub(super) fn next(&self, kind: ReferenceKind) -> u64 {
+        self.next.get(&kind).copied().unwrap_or(0)
+    }
+
     /// Accepts a definition and its properties, or refuses it and leaves the state unchanged.
     pub(super) fn define(&mut self, definition: &mut Definition, properties: &[Property]) -> Result<()> {
         let refuse = |reason| refused(operation(definition), reason);

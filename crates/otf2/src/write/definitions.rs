@@ -1,10 +1,11 @@
 //! Writers of definitions: passes records and [`Definition`]s of the whole archive to libotf2's writer, and the mapping
 //! tables and clock offsets of one location.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
-use crate::definition::Definition;
+use crate::definition::{Definition, ReferenceKind};
 use crate::error;
 use crate::error::{Result, check, check_all, refused};
 use crate::records::{
@@ -29,6 +30,7 @@ pub struct GlobalDefinitions<'a> {
     handle: &'a mut Handle,
     writer: NonNull<sys::OTF2_GlobalDefWriter>,
     defined: &'a mut Defined,
+    interned: &'a mut HashMap<String, StringRef>,
     failed: &'a mut bool,
 }
 
@@ -41,6 +43,7 @@ unsafe impl Send for GlobalDefinitions<'_> {}
 pub(super) struct DefinitionState {
     writer: Option<NonNull<sys::OTF2_GlobalDefWriter>>,
     defined: Defined,
+    interned: HashMap<String, StringRef>,
     failed: bool,
 }
 
@@ -101,7 +104,8 @@ impl<'a> GlobalDefinitions<'a> {
             }
         };
         state.writer = Some(writer);
-        Ok(Self { handle, writer, defined: &mut state.defined, failed: &mut state.failed })
+        let DefinitionState { defined, interned, failed, .. } = state;
+        Ok(Self { handle, writer, defined, interned, failed })
     }
 
     typed! {
@@ -135,6 +139,19 @@ impl<'a> GlobalDefinitions<'a> {
         let ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } = *clock;
         let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
         self.define(clock, &[])
+    }
+
+    /// The reference of a text: the one that an earlier call for it returned, or a new one. Other strings may be defined
+    /// with [`Self::string`] before and between, from the next free number on.
+    pub fn intern(&mut self, text: &str) -> Result<StringRef> {
+        if let Some(&known) = self.interned.get(text) {
+            return Ok(known);
+        }
+        let next = u32::try_from(self.defined.next(ReferenceKind::String)).unwrap_or(u32::MAX);
+        let reference = StringRef::new(next);
+        self.string(reference, text)?;
+        self.interned.insert(text.to_owned(), reference);
+        Ok(reference)
     }
 
     /// Defines a string.

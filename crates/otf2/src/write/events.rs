@@ -7,8 +7,8 @@ use crate::error;
 use crate::error::{Error, Result, check, check_all, refused};
 use crate::event::{Collective, Message, RmaAccess};
 use crate::vocabulary::{
-    AttributeRef, AttributeValue, CallingContextRef, IoHandleRef, LocationRef, MeasurementMode, MetricRef, MetricValue,
-    ParameterRef, RegionRef, RmaWinRef, StringRef,
+    AttributeRef, AttributeValue, CallingContextRef, CommRef, IoHandleRef, LocationRef, MeasurementMode, MetricRef,
+    MetricValue, Paradigm, ParameterRef, RegionRef, RmaWinRef, StringRef,
 };
 use crate::write::handle::Handle;
 use otf2_sys as sys;
@@ -207,6 +207,12 @@ events! {
     non_blocking_collective_complete(collective: &Collective, request: u64) refers to ("communicator": collective.comm)
         = OTF2_EvtWriter_NonBlockingCollectiveComplete(
             collective.op.raw(), collective.comm.get(), collective.root.unwrap_or(NO_ROOT), collective.bytes_sent, collective.bytes_received, request);
+    /// A blocking send.
+    mpi_send(message: &Message) refers to ("communicator": message.comm)
+        = OTF2_EvtWriter_MpiSend(message.peer, message.comm.get(), message.tag, message.bytes);
+    /// A blocking receive.
+    mpi_recv(message: &Message) refers to ("communicator": message.comm)
+        = OTF2_EvtWriter_MpiRecv(message.peer, message.comm.get(), message.tag, message.bytes);
     /// A send begins; it completes later, with the same request id.
     mpi_isend(message: &Message, request: u64) refers to ("communicator": message.comm)
         = OTF2_EvtWriter_MpiIsend(message.peer, message.comm.get(), message.tag, message.bytes, request);
@@ -234,6 +240,17 @@ events! {
     /// A put or get has completed while its caller did something else.
     rma_op_complete_non_blocking(win: RmaWinRef, matching: u64) refers to ("window": win)
         = OTF2_EvtWriter_RmaOpCompleteNonBlocking(win.get(), matching);
+
+    /// A thread forks: it asks for this number of threads, itself included.
+    thread_fork(model: Paradigm, threads: u32) = OTF2_EvtWriter_ThreadFork(model.raw(), threads);
+    /// The threads of the last fork have joined.
+    thread_join(model: Paradigm) = OTF2_EvtWriter_ThreadJoin(model.raw());
+    /// A thread becomes a member of a team, which is a communicator.
+    thread_team_begin(team: CommRef) refers to ("communicator": team) = OTF2_EvtWriter_ThreadTeamBegin(team.get());
+    /// A thread leaves a team.
+    thread_team_end(team: CommRef) refers to ("communicator": team) = OTF2_EvtWriter_ThreadTeamEnd(team.get());
+    /// The recorder wrote its buffer to the disk until `stop`: times meanwhile are its own, not the program's.
+    buffer_flush(stop: u64) = OTF2_EvtWriter_BufferFlush(stop);
 
     /// A program begins.
     program_begin(name: StringRef) refers to ("string": name)

@@ -2,8 +2,8 @@
 
 use crate::sample::{self, GPU_STREAM};
 use otf2::{
-    Archive, AttributeRef, AttributeValue, Attributes, CallingContextRef, EventKind, EventWriter, IoHandleRef,
-    RmaWinRef, StringRef,
+    Archive, AttributeRef, AttributeValue, Attributes, CallingContextRef, CommRef, EventKind, EventWriter, IoHandleRef,
+    Paradigm, RmaWinRef, StringRef,
 };
 
 fn events(to: &mut EventWriter<'_>) -> otf2::Result<()> {
@@ -21,9 +21,16 @@ fn events(to: &mut EventWriter<'_>) -> otf2::Result<()> {
     to.calling_context_leave(1007, context, none)?;
     to.rma_win_create(1008, window, none)?;
     to.rma_win_destroy(1009, window, none)?;
-    to.program_end(1010, -1, none)?;
-    assert!(to.program_begin(1011, StringRef::UNDEFINED, none).is_err());
-    assert!(to.io_destroy_handle(1011, IoHandleRef::UNDEFINED, none).is_err());
+    let team = CommRef::new(0);
+    to.thread_fork(1010, Paradigm::OpenMp, 4, none)?;
+    to.thread_team_begin(1011, team, none)?;
+    to.thread_team_end(1012, team, none)?;
+    to.thread_join(1013, Paradigm::OpenMp, none)?;
+    to.buffer_flush(1014, 1020, none)?;
+    to.program_end(1021, -1, none)?;
+    assert!(to.program_begin(1021, StringRef::UNDEFINED, none).is_err());
+    assert!(to.io_destroy_handle(1021, IoHandleRef::UNDEFINED, none).is_err());
+    assert!(to.thread_team_begin(1021, CommRef::UNDEFINED, none).is_err());
     Ok(())
 }
 
@@ -43,14 +50,20 @@ fn what_is_written_is_read() {
         "CallingContextLeave",
         "RmaWinCreate",
         "RmaWinDestroy",
+        "ThreadFork",
+        "ThreadTeamBegin",
+        "ThreadTeamEnd",
+        "ThreadJoin",
+        "BufferFlush",
         "ProgramEnd",
     ];
-    let wanted: Vec<_> = (1001..).zip(kinds.map(EventKind::Other)).collect();
+    let times = (1001..=1014).chain([1021]);
+    let wanted: Vec<_> = times.zip(kinds.map(EventKind::Other)).collect();
     assert_eq!(read.iter().map(|(_, event)| (event.time, event.kind.clone())).collect::<Vec<_>>(), wanted);
     assert_eq!(read[0].1.attributes, [(AttributeRef::new(3), AttributeValue::U64(4711))]);
     let Some(text) = sample::otf2_print(&anchor) else { return };
     // Details that this crate's reader ignores.
-    for word in ["Exit status: -1", "Bytes Result: 512", "Bytes Request: 512", "Unwind Distance: 1", "WRITE"] {
+    for word in ["Exit status: -1", "Bytes Result: 512", "Bytes Request: 512", "Unwind Distance: 1", "WRITE", "Stop Time: 1020"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
 }

@@ -38,6 +38,8 @@ pub(crate) fn sample_events() -> Vec<Event> {
         EventKind::MpiCollectiveEnd(collective),
         EventKind::NonBlockingCollectiveRequest { request: 9 },
         EventKind::NonBlockingCollectiveComplete { collective: rooted, request: 9 },
+        EventKind::MpiSend(message),
+        EventKind::MpiRecv(message),
         EventKind::MpiIsend { message, request: 10 },
         EventKind::MpiIsendComplete { request: 10 },
         EventKind::MpiIrecvRequest { request: 11 },
@@ -87,6 +89,8 @@ pub(crate) fn write_event(to: &mut EventWriter<'_>, event: &Event) -> Result<()>
         EventKind::NonBlockingCollectiveComplete { collective, request } => {
             to.non_blocking_collective_complete(time, collective, *request, &list)
         }
+        EventKind::MpiSend(message) => to.mpi_send(time, message, &list),
+        EventKind::MpiRecv(message) => to.mpi_recv(time, message, &list),
         EventKind::MpiIsend { message, request } => to.mpi_isend(time, message, *request, &list),
         EventKind::MpiIsendComplete { request } => to.mpi_isend_complete(time, *request, &list),
         EventKind::MpiIrecvRequest { request } => to.mpi_irecv_request(time, *request, &list),
