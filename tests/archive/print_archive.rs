@@ -117,8 +117,8 @@ fn only_what_is_wanted_is_printed() {
         lines.len()
     };
     let count_c = named(&["--comm", "train\"ing"], "train\"ing");
-    // Found by its id, which is its name.
-    let count_d = named(&["--comm", "0xabc"], "0x0000000000000abc");
+    // Found by its id.
+    let count_d = named(&["--comm", "0xabc"], "comm 2 (1)");
     let thread_count = all.iter().filter(|line| line.contains(" thread ")).count();
     // The transfer and its step are records of the rank on the thread that did them.
     assert_eq!(count_c + count_d + thread_count, all.len() + 2);
@@ -127,7 +127,7 @@ fn only_what_is_wanted_is_printed() {
     assert_eq!(named(&["--kind", "ProxyStep"], "proxy thread"), 3);
     assert_eq!(named(&["--kind", "rmaput"], "bytes=28"), 1);
     // The region, and the records of the collective in it.
-    assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "abc 0/1 "), count_d);
+    assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "comm 2 (1) 0 "), count_d);
     assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
     for (options, words) in [
         (["--comm", "0x1235"], "no communicator is called 0x1235: the archive has "),

@@ -95,12 +95,12 @@ fn the_work_for_another_process_names_its_origin() {
     let (_, worker) = row.unwrap_or_else(|| panic!("no proxy thread: {locations:#?}"));
     let worker = worker.trim_start_matches('[').trim_end_matches(']');
     let group_of = |rank: u32| {
-        let location = format!("NCCL 0x0000000000000009 rank {rank}/2");
+        let location = format!("NCCL world (2) rank {rank}");
         locations.iter().find(|(name, _)| *name == location).map(|(_, owner)| owner.clone()).expect("a row of the rank")
     };
     let owner = group_of(0);
     assert_eq!(format!("[{worker}]"), group_of(1));
-    let whose = format!("rank 0 of 0x0000000000000009 {owner}");
+    let whose = format!("rank 0 of world (2) {owner}");
     let events = archive.events();
     let origin = events.lines().find(|line| line.contains("nccl.origin\""));
     let origin = origin.unwrap_or_else(|| panic!("no origin in {events}"));
@@ -141,7 +141,7 @@ fn processes_of_equal_ids_stay_apart() {
     assert_eq!(archive.count("FOREIGN"), 2);
     let regions = archive.regions();
     let origins: Vec<_> = regions.iter().filter_map(|region| region.text("nccl.origin")).collect();
-    assert!(origins.iter().all(|origin| origin.starts_with("rank 0 of 0x0000000000000009 ")), "{origins:?}");
+    assert!(origins.iter().all(|origin| origin.starts_with("rank 0 of world (2) ")), "{origins:?}");
     assert_eq!(origins.len(), 2, "the transfer and its step");
 }
 

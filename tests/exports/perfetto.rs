@@ -191,7 +191,7 @@ fn processes_threads_and_gpus_have_their_names() {
     let [processes, ranks, below, slots] = exported.numbers([
         "select count(*) from process where pid > 0",
         "select count(*) from track join track up on up.id = track.parent_id
-         where track.name glob 'NCCL * rank ?/?' and up.name glob 'GPU *'",
+         where track.name glob 'NCCL * rank ?' and up.name glob 'GPU *'",
         "select count(*) from track join track up on up.id = track.parent_id where track.name = up.name || substr(track.name, -3)",
         "select count(*) from track where name glob 'net * s[0-9]'",
     ]);

@@ -142,7 +142,7 @@ impl Replayed {
     }
 }
 
-/// The rank in a location's name: `… rank 2/4`, `… r2 ch07`.
+/// The rank in a location's name: `… rank 2`, `… r2 ch07`.
 fn rank(location: &str) -> u64 {
     let word = |mark: &str| location.rsplit_once(mark).map(|(_, rest)| rest);
     let digits = word(" rank ").or_else(|| word(" r")).expect("of a rank");

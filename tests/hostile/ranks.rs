@@ -76,7 +76,7 @@ fn one_recorded_rank_of_very_many_keeps_its_number_and_its_operations() {
         assert!(!properties.contains_key("NCCL::RANKS_UNLOCATED"), "{properties:#?}");
         let tool = |arguments: &[&str]| run(scratch.tool(arguments).arg(scratch.out())).with_code(0).stdout;
         let info = tool(&["info"]);
-        assert!(info.contains("0x0000000000000001  100 000         1            1         1"), "{info}");
+        assert!(info.contains("world (100000)  0x1  100 000         1            1         1"), "{info}");
         let stats: serde_json::Value = serde_json::from_str(&tool(&["stats", "--json"])).expect("JSON");
         assert_eq!(stats["run"]["operations"], 2, "rank {rank}");
         let check = tool(&["check"]);

@@ -188,8 +188,8 @@ fn ranks_with_different_ranges_are_not_compared() {
     assert!(!properties.contains_key("NCCL::RANKS_BEHIND"), "{properties:?}");
     let unknown = &properties["NCCL::MATCHING_UNKNOWN::LIST"];
     assert!(
-        unknown.contains("train: rank 1: other collectives were to be recorded")
-            || unknown.contains("train: rank 0: other collectives were to be recorded"),
+        unknown.contains("train (2): rank 1: other collectives were to be recorded")
+            || unknown.contains("train (2): rank 0: other collectives were to be recorded"),
         "{unknown}"
     );
 }
@@ -204,7 +204,7 @@ fn a_difference_between_ranks_has_its_number() {
     let scratch = both([first, second], ["1-2,5-9"; 2], &[]);
     let properties = scratch.archive().properties();
     let found = &properties["NCCL::MISMATCH::COUNT::LIST"];
-    assert!(found.contains("train: collective 7: "), "{found}");
+    assert!(found.contains("train (2): collective 7: "), "{found}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn same(python: &Path, scratch: &Scratch, ranks: &[&str]) {
     let is_member = |name: &&String| name.contains(" rank ") || name.starts_with("net ");
     let members: Vec<&String> = by_rank.keys().filter(is_member).collect();
     let is_of_rank =
-        |name: &&String| [" rank 0/", " r0 "].iter().any(|own| name.contains(own)) || name.ends_with(" rank 0");
+        |name: &&String| [" rank 0 ", " r0 "].iter().any(|own| name.contains(own)) || name.ends_with(" rank 0");
     assert!(!members.is_empty() && members.iter().all(is_of_rank), "{members:?}");
     // Both processes have a line of this name.
     let is_shared = |name: &str| name == "NVTX app";

@@ -121,7 +121,7 @@ impl Profile {
         assert_eq!(names, ranks);
         for (rank, name) in ranks.iter().take(2).enumerate() {
             let lines = planes[name].as_object().expect("lines");
-            let operations = lines.iter().filter(|(line, _)| line.ends_with(&format!(" rank {rank}/2")));
+            let operations = lines.iter().filter(|(line, _)| line.ends_with(&format!(" rank {rank}")));
             let operations: Vec<&Value> =
                 operations.flat_map(|(_, events)| events.as_array().expect("events")).collect();
             assert_eq!(operations.len() as u64, self.calls, "{name}");

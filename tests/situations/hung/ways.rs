@@ -19,8 +19,8 @@ const fn always(name: &'static str, scripts: [&'static str; 3], reason: &'static
     Way { name, scripts, ranks: &[2], live: reason, killed: reason, archived: reason, stats: BEHIND }
 }
 
-const BEHIND: &str = "2 ranks were in ncclAllReduce (sequence 1) of world when ";
-const ALL_IN: &str = "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended";
+const BEHIND: &str = "2 ranks were in ncclAllReduce (sequence 1) of world (3) when ";
+const ALL_IN: &str = "All recorded ranks have called ncclAllReduce (sequence 1) of world (3), and it had not ended";
 const DONE_AND_WAITS: &str = "world\ndone 0\nwaits 1\nsleep";
 const WAITS_FIRST: &str = "world\nwaits 0\nsleep";
 
@@ -91,13 +91,13 @@ pub(super) const WAYS: [Way; 15] = [
     },
     always("ends no group", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\ngroup\nsleep"], "in-the-call"),
     Way {
-        stats: "Nothing is recorded for 1 rank of world, and 2 ranks were in ncclAllReduce (sequence 0) when ",
+        stats: "Nothing is recorded for 1 rank of world (3), and 2 ranks were in ncclAllReduce (sequence 0) when ",
         ..always("never came", [WAITS_FIRST, WAITS_FIRST, "sleep"], "never-came")
     },
     Way {
         // Rank 1 of the communicator of ranks 1 and 2.
         ranks: &[1],
-        stats: "1 rank was in ncclAllReduce (sequence 0) of pair when ",
+        stats: "1 rank was in ncclAllReduce (sequence 0) of pair (2) when ",
         ..always(
             "in a smaller communicator",
             ["world\ndone 0\nsleep", "world\npair 0\ndone 0\npair_waits 0\nsleep", "world\npair 1\ndone 0\nsleep"],

@@ -138,7 +138,8 @@ impl<'a> Reading<'a> {
     fn comm(&self, comm: CommRef) -> Comm {
         // A communicator has no more than `MOST_RANKS`.
         let size = u32::try_from(self.trace.members(comm).len()).unwrap_or(u32::MAX);
-        Comm { name: self.trace.comm_name(comm), size, knows_size: true, ..Comm::default() }
+        let id = self.trace.comm_id(comm).unwrap_or(0);
+        Comm { name: self.trace.comm_name(comm), id, size, knows_size: true, ..Comm::default() }
     }
 
     /// Calls `each` for every region instance of some locations, one location after the other.
