@@ -109,7 +109,7 @@ fn who_calls_something_else_is_named() {
         ),
     ];
     for (kind, rule, usual, odd, most, one) in cases {
-        let line = format!("world: collective 2: ranks 0-1 {most}; rank 2 {one}");
+        let line = format!("world (3): collective 2: ranks 0-1 {most}; rank 2 {one}");
         let name = kind.to_uppercase();
         let properties = BTreeMap::from([
             (format!("MISMATCH::{name}"), "1".to_owned()),
@@ -164,7 +164,7 @@ fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
     let times = |count: u64| format!("repeat {count} {{\n{}\n}}\nkill 9\n", sum(10));
     let ranks = [times(40), times(40), times(17), times(39)];
     let found = findings(&job(7, &ranks));
-    let line = "world: rank 2 had called 17 of 40 collectives when the recording ended\nworld: rank 3 had called 39 of 40 collectives when the recording ended";
+    let line = "world (4): rank 2 had called 17 of 40 collectives when the recording ended\nworld (4): rank 3 had called 39 of 40 collectives when the recording ended";
     let properties = BTreeMap::from([
         ("RANKS_BEHIND".to_owned(), "2".to_owned()),
         ("RANKS_BEHIND::LIST".to_owned(), line.to_owned()),
@@ -196,7 +196,7 @@ fn where_records_are_lost_nothing_is_claimed() {
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
     let found = findings(&scratch);
     assert_eq!(found.rules, ["C20"], "{found:#?}");
-    assert_eq!(found.properties["MATCHING_UNKNOWN::LIST"], "world: rank 2: records were lost");
+    assert_eq!(found.properties["MATCHING_UNKNOWN::LIST"], "world (3): rank 2: records were lost");
     assert_eq!(found.properties.len(), 2, "{found:#?}");
 }
 
@@ -236,7 +236,7 @@ fn nccl_itself_lets_ranks_call_different_collectives() {
     check(&dead.report("3000"));
     let found = findings(dead.scratch());
     let line = &found.properties["MISMATCH::COUNT::LIST"];
-    let what = "world: collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
+    let what = "world (4): collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
     assert!(line.starts_with(what), "{line}");
     assert_eq!(found.properties["MISMATCH::COUNT"], "1");
     assert_eq!(found.rules, ["C15"], "{found:#?}");

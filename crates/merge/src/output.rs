@@ -527,7 +527,8 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: C
     statements.merged = Lines::from_entries(creators);
     statements.merged_map = Lines::from_entries(pairs);
     statements.merged_clock = Lines::from_entries([inputs.clock()]);
-    let is_complete = statements.has_all_communication();
+    let says_so = |nccl: &Nccl| nccl.trace.archive.property(COMMUNICATION_COMPLETE) == Some("true");
+    let is_complete = nccls.iter().all(says_so);
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in inputs.scoreps.iter().flat_map(|scorep| scorep.archive.properties()) {
         let value = if name == COMMUNICATION_COMPLETE && !is_complete { "false" } else { value };

@@ -552,7 +552,7 @@ impl CommIdentity {
         let base = match (given_name(given), self) {
             (Some(name), _) => name.to_owned(),
             (None, Self::Part) => format!("{part} {comm_id:#x}"),
-            (None, _) => format!("{comm_id:#018x}"),
+            (None, _) => format!("{comm_id:#x}"),
         };
         match repetition {
             0 => base,
@@ -642,7 +642,7 @@ mod tests {
     fn a_name_that_nobody_can_read_is_none() {
         let name = |given: &[&str]| CommIdentity::Id.name(0xab, 0, given.iter().copied(), "part");
         for nothing in [&[][..], &[""], &["\u{1}"], &[" \t"]] {
-            assert_eq!(name(nothing), "0x00000000000000ab", "{nothing:?}");
+            assert_eq!(name(nothing), "0xab", "{nothing:?}");
         }
         assert_eq!(name(&["\u{1}", "world", "a\u{1}b", ""]), "a\u{1}b");
         assert_eq!(CommIdentity::Part.name(7, 1, ["\u{1}"], "part"), "part 0x7 #2");

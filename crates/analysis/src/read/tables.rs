@@ -245,7 +245,7 @@ impl<'a> Reading<'a> {
 
     /// The name of a call's communicator, else its id in hexadecimal; `None` if the call states neither.
     fn communicator(&self, fields: &Fields<'_>) -> Option<String> {
-        let id = || Some(format!("{:#018x}", fields.comm_id?));
+        let id = || Some(format!("{:#x}", fields.comm_id?));
         fields.comm_name.map(str::to_owned).or_else(id)
     }
 

@@ -65,6 +65,8 @@ pub struct Report {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Communicator {
     pub name: String,
+    /// NCCL's, as its log has it; empty if unknown.
+    pub id: String,
     pub ranks: u32,
     pub recorded: u32,
     /// For each rank of the communicator, its index in [`Report::ranks`]; null if it was not recorded.

@@ -323,7 +323,7 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Availabl
         what: "the journal",
         communicators: comms()
             .map(|(process, comm)| match name(process, comm) {
-                name if name.is_empty() => format!("{:#018x}", comm.comm_id),
+                name if name.is_empty() => format!("{:#x}", comm.comm_id),
                 name => name,
             })
             .gather(),

@@ -1,5 +1,6 @@
 //! A short form of what this project's writer would write for a made-up job.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nccl_events::Kind;
@@ -94,9 +95,14 @@ impl Nccl {
         let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive");
         archive.set_creator("a test").expect("a creator");
         let calls = (3 * self.calls.len()).to_string();
-        let said =
-            [("NCCL::VERSION", "2.28.9"), ("NCCL::COUNT::COLL::SEEN", &calls), ("NCCL::COUNT::COLL::WRITTEN", &calls)];
-        for (name, value) in said.into_iter().chain(self.properties.iter().copied()) {
+        let said = [
+            ("NCCL::VERSION", "2.28.9"),
+            ("NCCL::COUNT::COLL::SEEN", &calls),
+            ("NCCL::COUNT::COLL::WRITTEN", &calls),
+            ("OTF2::MPI_COMMUNICATION_COMPLETE", "true"),
+        ];
+        let said: BTreeMap<&str, &str> = said.into_iter().chain(self.properties.iter().copied()).collect();
+        for (name, value) in said {
             archive.set_property(name, value).expect("a property");
         }
         let mut events = Vec::new();

@@ -347,7 +347,7 @@ pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgeme
     let all_progress = judgement.progress.get(index).into_iter().flatten();
     CommRow {
         name: comm.name.clone(),
-        id: format!("{:#018x}", comm.id),
+        id: format!("{:#x}", comm.id),
         ranks: comm.size,
         ranks_known: comm.knows_size,
         has_all_ranks: comm.has_all,

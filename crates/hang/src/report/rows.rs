@@ -514,7 +514,7 @@ fn row(rank: &Rank, process: &Process) -> DoingRow {
 }
 
 fn call_row(call: &NcclCall, for_ns: u64) -> CallRow {
-    let id = |field| call.number(field).map(|id| format!("{id:#018x}"));
+    let id = |field| call.number(field).map(|id| format!("{id:#x}"));
     let number = |field| call.number(field).map(u64::cast_signed);
     CallRow {
         name: call.name.clone(),

@@ -125,7 +125,8 @@ impl Totals {
         let mut totals = Self::default();
         let communicator = |value: &Value| {
             let at = usize::try_from(number(&value["communicator"])).expect("small");
-            report["communicators"][at]["name"].as_str().expect("a name").to_owned()
+            // A running job has no names but those that users give.
+            report["communicators"][at]["id"].as_str().expect("an id").to_owned()
         };
         for class in list(&report["operations"]) {
             assert_eq!(class["unfinished"], 0, "{class:#}");
