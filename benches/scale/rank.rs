@@ -254,13 +254,8 @@ impl Rank {
         let group = self.main.start(&start(0, 0, Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 })));
         let mut calls = Vec::new();
         for (peer, is_send) in (0..ranks).flat_map(|peer| [(peer, true), (peer, false)]) {
-            let api = event::P2pApi {
-                func: func(is_send),
-                count,
-                datatype,
-                stream: 0x5000,
-                ..event::P2pApi::default()
-            };
+            let api =
+                event::P2pApi { func: func(is_send), count, datatype, stream: 0x5000, ..event::P2pApi::default() };
             let call = self.main.start(&start(group.get(), 0, Body::P2pApi(api)));
             self.main.stop(call.get());
             calls.push((call, peer, is_send));
@@ -293,7 +288,9 @@ impl Rank {
 /// A slot of a thread of its own.
 fn of_a_thread(writer: &Arc<JournalWriter>) -> SlotWriter {
     let writer = Arc::clone(writer);
-    thread::spawn(move || writer.register("proxy").expect("a slot")).join().expect("it registers")
+    let thread = thread::Builder::new().name("proxy".to_owned());
+    let registering = thread.spawn(move || writer.register("proxy").expect("a slot")).expect("a thread");
+    registering.join().expect("it registers")
 }
 
 fn signed(number: u32) -> i32 {

@@ -5,13 +5,14 @@
 //! compared; unknown times break no rule. Messages are compared in time order: if each is received after it was sent,
 //! then the k-th receive follows the k-th send.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::rules::{Findings, Rule};
 use analysis::units::plural;
 use analysis::{Fields, Instance, Role, Step, Trace};
 use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, Timing};
+use nccl_events::archive::{LocationKind, RegionClass, Timing};
+use nccl_events::collective::Function;
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
 use otf2::{
@@ -28,8 +29,10 @@ pub(crate) struct Causality<'a> {
     is_admitted: bool,
     /// Start of the collective in progress; 0 if unknown.
     began: u64,
-    /// Receives that count as measured if their enclosing operation ends with them.
-    received: Vec<(Pair, u64)>,
+    /// How many sends wait for the record of their operation.
+    sent: BTreeMap<Pair, u64>,
+    /// Receives that count as measured if their enclosing operation ends with them, or its record says so.
+    received: BTreeMap<Pair, VecDeque<u64>>,
     collectives: BTreeMap<CommRef, Vec<CollectiveTimes>>,
     counts: BTreeMap<(LocationRef, CommRef), usize>,
     messages: BTreeMap<Pair, MessageTimes>,
@@ -85,7 +88,8 @@ impl<'a> Causality<'a> {
             uncertainty_ns: between_hosts_ns.saturating_add(gpu_residual_ns(statements)).saturating_mul(2),
             is_admitted: statements.alignment_violations.get() > 0 || statements.alignment_groups.get() > 1,
             began: 0,
-            received: Vec::new(),
+            sent: BTreeMap::new(),
+            received: BTreeMap::new(),
             collectives: BTreeMap::new(),
             counts: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -99,8 +103,10 @@ impl<'a> Causality<'a> {
         step: &Step<'_>,
         around: Option<&Instance<'_>>,
     ) {
-        if let Step::Left(left) = step {
-            self.settle(begin(left).is_some());
+        match step {
+            Step::Left(left) => self.settle(begin(left).is_some()),
+            Step::Recorded(operation) => self.settle_message(location, operation),
+            Step::Entered(_) | Step::Inside => {}
         }
         // When the enclosing operation began, if it begins with this event.
         let began = || begin(around.filter(|around| around.start == event.time)?);
@@ -113,22 +119,50 @@ impl<'a> Causality<'a> {
             }
             EventKind::MpiIsend { message, .. } => {
                 if let Some(pair) = self.pair(location, message, true) {
-                    self.messages.entry(pair).or_default().sent.push(began().unwrap_or(0));
+                    match around.and_then(|around| self.trace.class(around.region)) {
+                        // The message's own record says when it began.
+                        Some(RegionClass::Fused) => *self.sent.entry(pair).or_insert(0) += 1,
+                        _ => self.messages.entry(pair).or_default().sent.push(began().unwrap_or(0)),
+                    }
                 }
             }
             EventKind::MpiIrecv { message, .. } => {
                 if let Some(pair) = self.pair(location, message, false) {
-                    self.received.push((pair, event.time));
+                    self.received.entry(pair).or_default().push_back(event.time);
                 }
             }
             _ => {}
         }
     }
 
-    /// Settles receives, which belong to the operation that was just left, or to one that is shown elsewhere.
+    /// Settles a message of a kernel with several operations, by the record of its operation.
+    fn settle_message(&mut self, location: LocationRef, operation: &Instance<'_>) {
+        let function = self.trace.function(operation.region);
+        let (Some(is_send), Some((comm, rank)), Some(peer)) =
+            (function.and_then(Function::is_send), self.trace.rank_of(location), operation.fields.peer)
+        else {
+            return;
+        };
+        let pair = if is_send { (comm, rank, peer) } else { (comm, peer, rank) };
+        let began = begin(operation);
+        if is_send {
+            if let Some(waiting) = self.sent.get_mut(&pair).filter(|waiting| **waiting > 0) {
+                *waiting -= 1;
+                self.messages.entry(pair).or_default().sent.push(began.unwrap_or(0));
+            }
+        } else if let Some(time) = self.received.get_mut(&pair).and_then(VecDeque::pop_front) {
+            self.messages.entry(pair).or_default().received.push(if began.is_some() { time } else { u64::MAX });
+        }
+    }
+
+    /// Settles messages that belong to the operation that was just left, or that no record settles.
     pub(crate) fn settle(&mut self, is_measured: bool) {
-        for (pair, time) in self.received.drain(..) {
-            self.messages.entry(pair).or_default().received.push(if is_measured { time } else { u64::MAX });
+        for (pair, waiting) in std::mem::take(&mut self.sent) {
+            self.messages.entry(pair).or_default().sent.extend((0..waiting).map(|_| 0));
+        }
+        for (pair, times) in std::mem::take(&mut self.received) {
+            let times = times.into_iter().map(|time| if is_measured { time } else { u64::MAX });
+            self.messages.entry(pair).or_default().received.extend(times);
         }
     }
 

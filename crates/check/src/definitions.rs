@@ -12,7 +12,8 @@ use nccl_events::schema::definition::ThreadId;
 use nccl_events::sort::Gather as _;
 use otf2::records::{Group, Location, Property};
 use otf2::{
-    AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationGroupRef, LocationRef, Paradigm, StringRef, check_event_file,
+    AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationGroupRef, LocationRef, Paradigm, StringRef,
+    check_event_file,
 };
 
 pub(crate) fn check_definitions(trace: &Trace, findings: &mut Findings) {

@@ -113,9 +113,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for MergedEvents<'_, I> {
         };
         let now = next.time;
         let is_due = match next.body {
-            EventBody::Leave(instance) => {
-                record.time < now || record.time == now && instance == record.instance
-            }
+            EventBody::Leave(instance) => record.time < now || record.time == now && instance == record.instance,
             _ => record.time < now || record.time == now && record.is_behind,
         };
         if is_due {

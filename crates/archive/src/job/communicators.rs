@@ -172,8 +172,7 @@ impl Communicators {
         let missing = if fits { missing } else { 0 };
         if missing > 0 {
             let one = (0..ranks).find(|rank| !known.members.contains_key(rank)).filter(|_| missing == 1);
-            let ranks_text =
-                one.map_or_else(|| format!("{missing} ranks"), |one| format!("rank {one}"));
+            let ranks_text = one.map_or_else(|| format!("{missing} ranks"), |one| format!("rank {one}"));
             let (comm, name) = (index_u32(self.all.len()), format!("{ranks_text} (not recorded)"));
             self.stubs.push(Stub { location: stub, comm, name });
         }

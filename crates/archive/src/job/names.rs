@@ -9,9 +9,7 @@ use crate::job::communicators::Communicator;
 use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKind, Manifest, RegionDefinition};
 use nccl_events::archive::LocationKind as Kind;
 use nccl_events::ids::{index, index_u32};
-use nccl_events::schema::definition::{
-    CommId, LocationKind as LocationKindProperty, StreamId, ThreadId, property,
-};
+use nccl_events::schema::definition::{CommId, LocationKind as LocationKindProperty, StreamId, ThreadId, property};
 use nccl_events::sort::Gather;
 use rustc_hash::FxHashMap;
 

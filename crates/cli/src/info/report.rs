@@ -223,7 +223,7 @@ impl<'a> Operations<'a> {
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
-        if let Step::Left(instance) = self.instances.step(event)
+        if let Step::Left(instance) | Step::Recorded(instance) = self.instances.step(event)
             // Calls and network transfers are regions, too, but only operations have `nccl.timing`.
             && let Some(timing) = instance.fields.timing
         {

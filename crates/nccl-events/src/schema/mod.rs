@@ -16,11 +16,11 @@ mod statements;
 
 pub use crate::schema::attribute::{Anchor, Attribute, AttributeId, Fields, Parsed, Written};
 pub use crate::schema::carriers::{
-    Anchors, Carrier, Flag, Fraction, KindOfLocation, Long, MeasuredBy, Number, Rank, Signed, Small, Type,
-    Value, Word,
+    Anchors, Carrier, Flag, Fraction, KindOfLocation, Long, MeasuredBy, Number, Rank, Signed, Small, Type, Value, Word,
 };
 pub use crate::schema::counts::{Counts, GpuCounts, KindCounts, Kinds, Others};
 pub use crate::schema::definition::{DefinitionProperty, property, within_anchor};
 pub use crate::schema::statements::{
-    COMMUNICATION_COMPLETE, Grammar, KnownSum, Lack, Lines, Listed, Most, NotMerged, Property, Statements, Sum, is_written,
+    COMMUNICATION_COMPLETE, Grammar, KnownSum, Lack, Lines, Listed, Most, NotMerged, Property, Statements, Sum,
+    is_written,
 };

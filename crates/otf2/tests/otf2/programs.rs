@@ -63,7 +63,9 @@ fn what_is_written_is_read() {
     assert_eq!(read[0].1.attributes, [(AttributeRef::new(3), AttributeValue::U64(4711))]);
     let Some(text) = sample::otf2_print(&anchor) else { return };
     // Details that this crate's reader ignores.
-    for word in ["Exit status: -1", "Bytes Result: 512", "Bytes Request: 512", "Unwind Distance: 1", "WRITE", "Stop Time: 1020"] {
+    for word in
+        ["Exit status: -1", "Bytes Result: 512", "Bytes Request: 512", "Unwind Distance: 1", "WRITE", "Stop Time: 1020"]
+    {
         assert!(text.contains(word), "{word}:\n{text}");
     }
 }
