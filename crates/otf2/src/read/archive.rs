@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::ptr::NonNull;
@@ -30,13 +30,10 @@ pub(super) struct Reader {
 unsafe impl Send for Reader {}
 
 impl Reader {
-    pub(super) fn open(anchor: &Path) -> Result<Self> {
+    /// Opens an archive whose anchor was checked.
+    fn open(anchor: &Path) -> Result<Self> {
         let operation = || format!("open the archive {}", anchor.display());
         error::listen();
-        if anchor.extension().is_none_or(|extension| extension != "otf2") {
-            return Err(refused(operation(), "the anchor file of an archive ends in .otf2"));
-        }
-        check_anchor(anchor)?;
         let path = c_string(anchor.as_os_str().as_bytes(), operation)?;
         // SAFETY: a NUL-terminated string.
         let reader = unsafe { sys::OTF2_Reader_Open(path.as_ptr()) };
@@ -172,6 +169,14 @@ macro_rules! callback_table {
 
 pub(super) use callback_table;
 
+/// Device, inode, length and time of the last change of a file.
+type FileIdentity = (u64, u64, u64, (i64, i64));
+
+fn identity(path: &Path) -> Result<FileIdentity> {
+    let file = path.metadata().map_err(|source| io("open the archive", path, source))?;
+    Ok((file.dev(), file.ino(), file.len(), (file.ctime(), file.ctime_nsec())))
+}
+
 /// The extensions of the files of an archive, as libotf2 names them.
 pub const FILE_EXTENSIONS: [&str; 5] = ["otf2", "def", "evt", "snap", "marker"];
 
@@ -179,6 +184,8 @@ pub const FILE_EXTENSIONS: [&str; 5] = ["otf2", "def", "evt", "snap", "marker"];
 #[derive(Debug, Clone)]
 pub struct Archive {
     anchor: PathBuf,
+    /// The anchor file that was checked.
+    checked: FileIdentity,
     creator: String,
     machine_name: String,
     description: String,
@@ -204,6 +211,12 @@ macro_rules! getters {
 impl Archive {
     /// Opens the archive that this anchor file (`….otf2`) describes.
     pub fn open(anchor: &Path) -> Result<Self> {
+        if anchor.extension().is_none_or(|extension| extension != "otf2") {
+            let operation = format!("open the archive {}", anchor.display());
+            return Err(refused(operation, "the anchor file of an archive ends in .otf2"));
+        }
+        let checked = identity(anchor)?;
+        check_anchor(anchor)?;
         let mut reader = Reader::open(anchor)?;
         let operation = || format!("read the anchor {}", anchor.display());
         let pointer = reader.as_ptr();
@@ -227,6 +240,7 @@ impl Archive {
         get!(OTF2_Reader_GetNumberOfThumbnails(number_of_thumbnails));
         Ok(Self {
             anchor: anchor.to_owned(),
+            checked,
             creator: reader.string("creator", sys::OTF2_Reader_GetCreator)?,
             machine_name: reader.string("machine name", sys::OTF2_Reader_GetMachineName)?,
             description: reader.string("description", sys::OTF2_Reader_GetDescription)?,
@@ -239,6 +253,14 @@ impl Archive {
             number_of_thumbnails,
             properties: reader.properties()?,
         })
+    }
+
+    /// A reader of its own. The anchor of a large job takes as long to check as a small location to read.
+    pub(super) fn reader(&self) -> Result<Reader> {
+        if identity(&self.anchor)? != self.checked {
+            check_anchor(&self.anchor)?;
+        }
+        Reader::open(&self.anchor)
     }
 
     getters! {

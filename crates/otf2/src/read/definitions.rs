@@ -61,7 +61,7 @@ impl Archive {
         let most_chunks = self.number_of_global_definitions().saturating_add(1);
         let chunk_bytes = self.definitions_chunk_bytes();
         check_definition_file(&file, most_chunks.saturating_mul(chunk_bytes), chunk_bytes)?;
-        let mut reader = Reader::open(self.anchor_file())?;
+        let mut reader = self.reader()?;
         let operation = || self.reading_definitions();
         let pointer = reader.as_ptr();
         error::forget();
@@ -363,7 +363,7 @@ impl Archive {
         if !self.has_local_definitions(location)? {
             return Ok(found);
         }
-        let mut reader = Reader::open(self.anchor_file())?;
+        let mut reader = self.reader()?;
         reader.select(&[location])?;
         let callbacks = LocalCallbacks::new()?;
         reader.read_local(location, &self.definition_file(location), Some((&callbacks, &mut found)))?;

@@ -279,7 +279,7 @@ impl Archive {
         if locations.is_empty() {
             return Ok(0);
         }
-        let mut reader = Reader::open(self.anchor_file())?;
+        let mut reader = self.reader()?;
         select(&mut reader, self, locations)?;
         let mut events = Events::open(&mut reader, locations)?;
         let mut total = 0;
