@@ -283,15 +283,22 @@ impl<'a> Slices<'a> {
     }
 
     /// The lane of what lasts from `start_ns` to `stop_ns`, which no other one of the lane overlaps: they come by their
-    /// ends.
-    fn lane(&mut self, shows: LaneKind, start_ns: u64, stop_ns: u64) -> Lane {
+    /// ends. Returns the begin, too: durations are by the clock of the process, so that of two that follow each other
+    /// the later may begin a little early on a clock that several hosts share.
+    fn lane(&mut self, shows: LaneKind, start_ns: u64, stop_ns: u64) -> (Lane, u64) {
+        let is_corrected = self.trace.statements.hosts.number.get() > 1;
+        let stretch_ns = if is_corrected { 1 + stop_ns.saturating_sub(start_ns) / 10_000 } else { 0 };
         let rows = self.free_from.entry(shows).or_default();
-        let row = rows.iter().position(|from| *from <= start_ns).unwrap_or(rows.len());
+        let latest_ns = start_ns.saturating_add(stretch_ns).min(stop_ns);
+        let row = rows.iter().position(|from| *from <= latest_ns).unwrap_or(rows.len());
+        let lane = Lane { location: self.location, shows, row: index_u32(row) };
         match rows.get_mut(row) {
-            Some(from) => *from = stop_ns,
-            None => rows.push(stop_ns),
+            Some(from) => (lane, start_ns.max(std::mem::replace(from, stop_ns))),
+            None => {
+                rows.push(stop_ns);
+                (lane, start_ns)
+            }
         }
-        Lane { location: self.location, shows, row: index_u32(row) }
     }
 
     /// The slices that have begun but not ended, innermost last.
@@ -318,8 +325,13 @@ impl<'a> Slices<'a> {
             }
             EventKind::ParameterUnsignedInt { .. } => {
                 let Recorded { region, duration_ns } = self.trace.recorded(event)?;
-                let (start_ns, stop_ns) = (time_ns.saturating_sub(duration_ns), time_ns);
+                let (mut start_ns, stop_ns) = (time_ns.saturating_sub(duration_ns), time_ns);
                 let shows = self.trace.lane_of(region, &event.attributes);
+                let lane = shows.map(|shows| {
+                    let (lane, begin_ns) = self.lane(shows, start_ns, stop_ns);
+                    start_ns = begin_ns;
+                    lane
+                });
                 Some(Slice {
                     location: self.location,
                     region,
@@ -329,7 +341,7 @@ impl<'a> Slices<'a> {
                     cut_ns: 0,
                     stop_ns,
                     attributes: event.attributes.clone(),
-                    lane: shows.map(|shows| self.lane(shows, start_ns, stop_ns)),
+                    lane,
                 })
             }
             EventKind::Leave(_) => {
