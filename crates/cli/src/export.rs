@@ -318,7 +318,8 @@ fn export_communicator(
         exported.reason = Some("nothing that all ranks have".to_owned());
         return Ok(exported);
     }
-    let directory = format!("{number}-{}", file_name(&exported.name));
+    let base = exported.name.rsplit_once(" (").map_or(exported.name.as_str(), |(base, _)| base);
+    let directory = format!("{number}-{}", file_name(base));
     let places = members.iter().zip(&exported.processes).map(|(location, process)| {
         let host = trace.host(trace.group(*location));
         (host.and_then(|host| trace.node_name(host)).unwrap_or("host"), process.as_str())

@@ -17,7 +17,7 @@ use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
 use otf2::{
     AttributeValue, Collective, CommRef, Event, EventKind, LocationGroupRef, LocationRef, Message, MetricRef,
-    MetricValue, Paradigm, RegionRef, RmaAccess, RmaWinRef,
+    MetricValue, Paradigm, RegionRef, RegionRole, RmaAccess, RmaWinRef,
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -221,12 +221,13 @@ impl EventReader<'_> {
         if let Some(role) = self.trace.role(region) {
             return Some(role.kind().name());
         }
-        let class = self.trace.region(region).map(|region| region.class);
-        if matches!(class, Some(RegionClass::User | RegionClass::Mark)) {
-            return Some(values::RANGE_KIND);
+        let definition = self.trace.definitions.regions.get(&region)?;
+        match self.trace.class(region) {
+            Some(RegionClass::User | RegionClass::Mark) => Some(values::RANGE_KIND),
+            Some(RegionClass::Fused) if definition.role == RegionRole::Point2Point => Some(Kind::P2p.name()),
+            Some(RegionClass::Fused) => Some(Kind::Coll.name()),
+            _ => (definition.paradigm == Paradigm::Cuda).then_some(values::GPU_KIND),
         }
-        let is_of_gpu = self.trace.definitions.regions.get(&region)?.paradigm == Paradigm::Cuda;
-        is_of_gpu.then_some(values::GPU_KIND)
     }
 
     /// Prints the regions that were entered before the wanted time and have not been left.

@@ -120,6 +120,8 @@ pub(super) struct Reading<'a> {
     has_ranges: bool,
     pub(super) clock: Clock,
     members: &'a Members,
+    /// The names of communicators by NCCL's id.
+    communicators: BTreeMap<u64, String>,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -129,7 +131,10 @@ const AT_ONCE: usize = 2;
 impl<'a> Reading<'a> {
     pub(super) fn new(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
         let has_ranges = trace.statements.counts.others.ranges_user > 0;
-        Self { trace, paths: &tables.paths, has_ranges, clock: tables.clock, members: &tables.members, progress }
+        let comms = trace.definitions.comms.keys();
+        let communicators = comms.filter_map(|comm| Some((trace.comm_id(*comm)?, trace.comm_name(*comm)))).gather();
+        let (paths, members) = (&tables.paths, &tables.members);
+        Self { trace, paths, has_ranges, clock: tables.clock, members, communicators, progress }
     }
 
     /// Reads locations on all cores, and passes the results to `take` in the order of `locations`.
@@ -243,10 +248,11 @@ impl<'a> Reading<'a> {
         Ok(rows)
     }
 
-    /// The name of a call's communicator, else its id in hexadecimal; `None` if the call states neither.
+    /// The name of a call's communicator in the archive, else that of the call, or its id; `None` if there is none.
     fn communicator(&self, fields: &Fields<'_>) -> Option<String> {
         let id = || Some(format!("{:#x}", fields.comm_id?));
-        fields.comm_name.map(str::to_owned).or_else(id)
+        let known = fields.comm_id.and_then(|id| self.communicators.get(&id)).cloned();
+        known.or_else(|| fields.comm_name.map(str::to_owned)).or_else(id)
     }
 
     fn class(&self, region: RegionRef) -> Option<RegionClass> {

@@ -331,7 +331,9 @@ impl Kernels {
             (0..).zip(operations.rows()).filter(|(_, operation)| !operation.is_unfinished).collect();
         let is_message = |sequence| sequence == analysis::read::NO_SEQUENCE;
         rows.sort_by_key(|(row, operation)| {
-            (operation.member, operation.start_ns, Reverse(operation.stop_ns), is_message(operation.sequence), *row)
+            // What consists of messages has no event of its own.
+            let is_part = (is_message(operation.sequence), operation.event != 0);
+            (operation.member, operation.start_ns, Reverse(operation.stop_ns), is_part, *row)
         });
         let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };
         // The last kernel with known times, and the last with only its enqueueing known.
@@ -362,7 +364,7 @@ impl Kernels {
                 found.all.push(Kernel {
                     member: operation.member,
                     operation: row,
-                    operations: 1,
+                    operations: u32::from(operation.event != 0),
                     start_ns: operation.start_ns,
                     stop_ns: operation.stop_ns,
                     launch,

@@ -65,7 +65,9 @@ impl<'a> Process<'a> {
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
-                let instance = self.collectives.details_of_operation(fields.event);
+                let instance = self
+                    .collectives
+                    .details_of_operation(&OperationKey::new(fields.event.unwrap_or(0), (*location, slice.began_ns())));
                 table.push(columns::Operation {
                     instance: instance.map(|details| details.instance),
                     communicator,
@@ -255,10 +257,20 @@ pub(super) struct Collectives {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CollectiveDetails {
-    event: u64,
+    operation: OperationKey,
     pub(super) instance: i64,
     /// How long it waited for the last rank; `None` if the clocks cannot tell.
     pub(super) waiting_ns: Option<i64>,
+}
+
+/// An operation by its event; what consists of messages, which has none, by location and begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OperationKey(u64, Option<(LocationRef, u64)>);
+
+impl OperationKey {
+    fn new(event: u64, place: (LocationRef, u64)) -> Self {
+        Self(event, (event == 0).then_some(place))
+    }
 }
 
 impl Collectives {
@@ -273,12 +285,14 @@ impl Collectives {
             let operations = matched.operations(instance);
             for row in operations {
                 let waiting_ns = instance.waiting_ns(&tables, *row).filter(|_| instance.is_comparable()).map(signed);
-                let event = tables.operations.event.get(index(*row));
-                operation_details.push(CollectiveDetails { event, instance: number, waiting_ns });
+                let operation = tables.operations.row(index(*row));
+                let place = (tables.members.row(operation.member).location, operation.start_ns);
+                let operation = OperationKey::new(operation.event, place);
+                operation_details.push(CollectiveDetails { operation, instance: number, waiting_ns });
             }
             instances.push(row(trace, &tables, instance, number, operations.len()));
         }
-        operation_details.sort_unstable_by_key(|details| details.event);
+        operation_details.sort_unstable_by_key(|details| details.operation);
         let mut ranks = files.create("ranks", Path::new(""));
         for row in rows_of_ranks(trace, &tables) {
             ranks.push(row);
@@ -289,8 +303,9 @@ impl Collectives {
         ))
     }
 
-    pub(super) fn details_of_operation(&self, event: Option<u64>) -> Option<CollectiveDetails> {
-        self.of_operations.get(self.of_operations.binary_search_by_key(&event?, |details| details.event).ok()?).copied()
+    pub(super) fn details_of_operation(&self, operation: &OperationKey) -> Option<CollectiveDetails> {
+        let at = self.of_operations.binary_search_by_key(operation, |details| details.operation).ok()?;
+        self.of_operations.get(at).copied()
     }
 }
 
@@ -402,7 +417,8 @@ impl<'a> Process<'a> {
             stop_ns: signed(slice.stop_ns),
             path: fields.ranges,
             unfinished: fields.is_unfinished == Some(true),
-            event: fields.event.map(u64::cast_signed),
+            // The operations of a call that NCCL turns into sends and receives name its group.
+            event: fields.event.or(fields.group).map(u64::cast_signed),
             parent: fields.group_of_call().map(u64::cast_signed),
             location: slice.location.get().cast_signed(),
         }

@@ -86,7 +86,7 @@ macro_rules! attributes {
 }
 
 attributes! {
-    Event "nccl.event" Number "Id of the event, unique in the job";
+    Event "nccl.event" Number "Id of the event, unique in the job; calls that make and end a communicator share one";
     Parent "nccl.parent" Number "Id of the parent event";
     CommId "nccl.comm_id" Number "NCCL's id of the communicator";
     CommName "nccl.comm_name" Word "The user's name of the communicator";
