@@ -110,3 +110,21 @@ fn an_archive_claims_no_kinds_that_the_interface_does_not_have() {
         assert!(text.lines().any(|line| line.split_whitespace().eq(["recorded", "full"])), "table {table}: {text}");
     }
 }
+
+/// A name leads to one communicator, whatever users call theirs.
+#[test]
+fn no_two_communicators_have_one_name() {
+    let inits: Vec<String> = ["x", "x", "x", "X", "world", "", ""]
+        .iter()
+        .enumerate()
+        .map(|(at, name)| format!("init c{at} id={} ranks=1 rank=0 name={name}\n", 16 + at))
+        .collect();
+    let scratch = recorded(&inits.concat(), "22809", &[]);
+    let (report, _) = info_output(&scratch);
+    let communicators = report["communicators"].as_array().expect("a list");
+    let names: Vec<&str> = communicators.iter().map(|comm| comm["name"].as_str().expect("a name")).collect();
+    let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!((distinct.len(), names.len()), (7, 7), "{names:?}");
+    let ids: Vec<&str> = communicators.iter().map(|comm| comm["id"].as_str().expect("an id")).collect();
+    assert_eq!(ids, ["0x10", "0x11", "0x12", "0x13", "0x14", "0x15", "0x16"]);
+}

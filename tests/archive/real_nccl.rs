@@ -134,3 +134,23 @@ fn compare_callbacks(version: &str, max_size: &str) -> Option<String> {
     let _report = scratch.archive().check();
     Some(ended.stdout)
 }
+
+#[test]
+fn an_archive_says_whether_communication_may_be_missing() {
+    for (options, operations, is_complete) in [
+        (&[][..], "allreduce,sendrecv,alltoall", "true"),
+        (&["--events", "Coll"], "allreduce,sendrecv", "false"),
+        (&[], "allreduce,graph", "false"),
+        // NCCL reports no broadcasts that it fuses.
+        (&[], "allreduce,broadcast", "false"),
+    ] {
+        let scratch = Scratch::new();
+        let arguments = ["--procs", "2", "--threads", "1", "--exact", "--ops", operations];
+        let Some(mut job) = scratch.run_nccl("2.32.3", options, &arguments) else {
+            return;
+        };
+        let _ended = run(&mut job).with_code(0);
+        let said = scratch.archive().properties().remove("OTF2::MPI_COMMUNICATION_COMPLETE");
+        assert_eq!(said.as_deref(), Some(is_complete), "{operations} {options:?}");
+    }
+}

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::rules::{Findings, Rule};
 use analysis::units::plural;
-use analysis::{Fields, Instance, Role, Step, Trace};
+use analysis::{Clock, Fields, Instance, Role, Step, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::Function;
@@ -27,6 +27,7 @@ pub(crate) struct Causality<'a> {
     uncertainty_ns: u64,
     /// Whether the archive states that its clocks are wrong somewhere.
     is_admitted: bool,
+    clock: Clock,
     /// Start of the collective in progress; 0 if unknown.
     began: u64,
     /// How many sends wait for the record of their operation.
@@ -59,11 +60,11 @@ pub(crate) fn gpu_residual_ns(statements: &Statements) -> u64 {
     statements.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
 }
 
-/// When an operation that was just entered began; `None` if its start was not measured.
-fn begin(entered: &Instance<'_>) -> Option<u64> {
-    match entered.fields.timing? {
+/// When an operation began; `None` if its start was not measured.
+fn begin(clock: Clock, operation: &Instance<'_>) -> Option<u64> {
+    match operation.fields.timing? {
         Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
-            Some(entered.start.saturating_sub(entered.fields.start_moved_ns.unwrap_or(0)))
+            Some(operation.start.saturating_sub(clock.ticks(operation.fields.start_moved_ns.unwrap_or(0))))
         }
         _ => None,
     }
@@ -87,6 +88,7 @@ impl<'a> Causality<'a> {
             // The errors of two clocks, and of two GPUs' clocks.
             uncertainty_ns: between_hosts_ns.saturating_add(gpu_residual_ns(statements)).saturating_mul(2),
             is_admitted: statements.alignment_violations.get() > 0 || statements.alignment_groups.get() > 1,
+            clock: Clock::from_trace(trace),
             began: 0,
             sent: BTreeMap::new(),
             received: BTreeMap::new(),
@@ -104,12 +106,13 @@ impl<'a> Causality<'a> {
         around: Option<&Instance<'_>>,
     ) {
         match step {
-            Step::Left(left) => self.settle(begin(left).is_some()),
+            Step::Left(left) => self.settle(begin(self.clock, left).is_some()),
             Step::Recorded(operation) => self.settle_message(location, operation),
             Step::Entered(_) | Step::Inside => {}
         }
         // When the enclosing operation began, if it begins with this event.
-        let began = || begin(around.filter(|around| around.start == event.time)?);
+        let clock = self.clock;
+        let began = || begin(clock, around.filter(|around| around.start == event.time)?);
         match &event.kind {
             EventKind::MpiCollectiveBegin => self.began = began().unwrap_or(0),
             EventKind::MpiCollectiveEnd(collective) => {
@@ -144,7 +147,7 @@ impl<'a> Causality<'a> {
             return;
         };
         let pair = if is_send { (comm, rank, peer) } else { (comm, peer, rank) };
-        let began = begin(operation);
+        let began = begin(self.clock, operation);
         if is_send {
             if let Some(waiting) = self.sent.get_mut(&pair).filter(|waiting| **waiting > 0) {
                 *waiting -= 1;

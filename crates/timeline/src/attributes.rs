@@ -135,7 +135,10 @@ impl AttributeWriter<'_, '_> {
             }
             Source::DerivedCall(at) => self.derived_call(at),
             Source::Transfers(_) => Ok(()),
-            Source::Fused(operations) => self.add(attribute::Operations, i32::try_from(operations).unwrap_or(i32::MAX)),
+            Source::Fused(at) => {
+                let operations = self.definitions.kernels.get(index(at)).map_or(0, |kernel| kernel.operations);
+                self.add(attribute::Operations, i32::try_from(operations).unwrap_or(i32::MAX))
+            }
             Source::Derived(leader) => self.derived(leader),
             Source::Work(at) => self.gpu_work(at),
             Source::Operation(at) => self.operation(instance, at),
@@ -152,6 +155,7 @@ impl AttributeWriter<'_, '_> {
             Source::Derived(leader) => {
                 Some(model.links.derived.collective_of_member(leader)?.0.interval(&model.intervals)?.start)
             }
+            Source::Fused(at) => Some(self.definitions.kernels.get(index(at))?.start),
             Source::Work(at) => Some(model.links.gpu.get(at)?.start),
             Source::Range(at) => Some(model.tables.ranges.all.get(index(at))?.start),
             _ => None,
@@ -329,7 +333,11 @@ impl AttributeWriter<'_, '_> {
                 let unfinished = model.links.gpu.get(at).is_some_and(|work| work.unfinished);
                 self.add_unless_empty(attribute::Unfinished, unfinished)
             }
-            Source::CommCall(_) | Source::Fused(_) => Ok(()),
+            Source::CommCall(_) => Ok(()),
+            Source::Fused(at) => {
+                let unfinished = self.definitions.kernels.get(index(at)).is_some_and(|kernel| kernel.unfinished);
+                self.add_unless_empty(attribute::Unfinished, unfinished)
+            }
             Source::Transfers(transfers) => self.add(attribute::Transfers, transfers),
             Source::Range(at) => self.range_result(at),
             Source::DerivedCall(at) => self.derived_call_result(at),

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber, Regions, Source};
+use crate::instance::{FusedKernel, InstanceKind, RegionInstance, RegionKey, RegionNumber, Regions, Source};
 use crate::messages::{EventBody, Messages, NestedEvents, RecordedEvents, TimedInstance, TimelineEvent, sort};
 use journal::part::environment::Level;
 use model::communicators::Comms;
@@ -115,6 +115,11 @@ impl TimelineBuilder {
         }
     }
 
+    /// That something of a region is shown as a record.
+    pub fn use_as_record(&mut self, region: RegionNumber) {
+        self.regions.use_as_record(region);
+    }
+
     fn add_record(&mut self, place: RecordPlace, time: u64, body: EventBody) {
         let records = match place {
             RecordPlace::Location(key) => {
@@ -163,7 +168,7 @@ impl TimelineBuilder {
         let _number = self.number(key);
     }
 
-    fn on_location(&mut self, key: LocationKey, instances: &[TimedInstance]) {
+    pub fn on_location(&mut self, key: LocationKey, instances: &[TimedInstance]) {
         instances.iter().for_each(|one| self.regions.use_one(one.instance.region));
         let number = self.number(key);
         if let Some(location) = self.locations.get_mut(number) {
@@ -191,9 +196,10 @@ impl TimelineBuilder {
         self.regions.number(key)
     }
 
-    /// The number of the region of several operations, given theirs.
-    pub fn fused_region(&mut self, operations: Vec<RegionNumber>) -> RegionNumber {
-        self.regions.fused(operations)
+    /// Adds a kernel with several operations, given their regions; returns its index and region.
+    pub fn fused(&mut self, kernel: FusedKernel, operations: Vec<RegionNumber>) -> (u32, RegionNumber) {
+        self.regions.kernels.push(kernel);
+        (index_u32(self.regions.kernels.len() - 1), self.regions.fused(operations))
     }
 
     /// Counts an event without a communicator of this process: another process's, or one whose beginning was lost.
@@ -296,7 +302,8 @@ impl Location {
 // How a location is filled:
 //
 // * **threads**: calls nest by construction. A call that would outlast the call around it is cut there.
-// * **communicators, streams, domains**: what would outlast what it begins in begins at its end (`nccl.cut_ns`).
+// * **communicators**: kernels follow each other, see [`crate::locations`].
+// * **streams, domains**: what would outlast what it begins in begins at its end (`nccl.cut_ns`).
 
 /// What a location represents. Locations are ordered by [`LocationKey::position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::instance::{RegionKey, RegionName, RegionNumber, Regions};
+use crate::instance::{FusedKernel, RegionKey, RegionName, RegionNumber, Regions};
 use clocks::gpu::SampleQuality;
 use journal::format::Symbol;
 use journal::reader::Symbols;
@@ -36,6 +36,8 @@ pub struct Definitions {
     by_region: Vec<RegionRef>,
     /// The regions of which something is shown as a record, ascending: each has a parameter of its name.
     pub parameters: Vec<RegionRef>,
+    /// The kernels with several operations.
+    pub(crate) kernels: Vec<FusedKernel>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,6 +256,7 @@ impl Definitions {
         }
         definitions.by_path = links.ranges.paths.texts.iter().map(|text| definitions.text(text)).collect();
         definitions.number_regions(regions, symbols);
+        definitions.kernels.clone_from(&regions.kernels);
         definitions
     }
 

@@ -41,7 +41,7 @@ pub enum Source {
     Range(u32),
     /// How many transfers a thread did.
     Transfers(u32),
-    /// How many operations ran as one kernel.
+    /// Operations that ran as one kernel: an index in [`Regions::kernels`].
     Fused(u32),
 }
 
@@ -90,6 +90,18 @@ pub struct Regions {
     of_kinds: [Option<RegionNumber>; 32],
     /// The regions of the operations that ran as one kernel, ascending.
     fused: Vec<Vec<RegionNumber>>,
+    /// The kernels with several operations.
+    pub kernels: Vec<FusedKernel>,
+}
+
+/// Operations that ran as one kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct FusedKernel {
+    pub operations: u32,
+    /// When the first of them began.
+    pub start: u64,
+    /// Whether one of them had not ended.
+    pub unfinished: bool,
 }
 
 impl Regions {

@@ -9,23 +9,27 @@ use crate::instance::RegionInstance;
 use model::tables::Row;
 use nccl_events::event::ProxyStep;
 
-/// A record with its time and its operation's position in the communicator's order.
+/// A record of a communicator's location, with its place among the regions there.
 #[derive(Clone, Copy, Debug)]
 struct TimedRecord {
     time: u64,
+    slot: u32,
+    /// Its operation's position in the communicator's order.
     position: u32,
-    message: Message,
-    /// The region that the operation is shown in.
-    instance: RegionInstance,
-    /// Whether this or a later record of the same time belongs to a region that ends before another begins then.
-    is_behind: bool,
+    body: EventBody,
+}
+
+/// Slot 2n + 1 is inside of the n-th region, slot 2n before it.
+const fn inside(region: u32) -> u32 {
+    region.saturating_mul(2).saturating_add(1)
 }
 
 #[derive(Debug, Default)]
 pub struct Messages {
     all: Vec<TimedRecord>,
     position: u32,
-    collective_free: u64,
+    /// When the last collective ended, and its slot.
+    collective_free: (u64, u32),
 }
 
 impl Messages {
@@ -34,34 +38,37 @@ impl Messages {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
 
-    /// Adds the records of the next operation, which is shown in the region `around`.
-    pub fn add(&mut self, operation: u32, kind: Exchange, span: (u64, u64), around: &TimedInstance) {
-        let instance = around.instance;
+    /// Adds the records of the next operation, which is shown in the region `around`, the n-th of its location.
+    pub fn add(&mut self, operation: u32, kind: Exchange, span: (u64, u64), (region, around): (u32, &TimedInstance)) {
         // A region that was cut begins later than its operation.
-        let span = (span.0.max(around.start), span.1.max(around.start));
+        let (mut start, mut end) = (span.0.max(around.start), span.1.max(around.start));
+        let mut slot = inside(region);
         self.position += 1;
-        let (mut start, mut end) = span;
-        let mut is_behind = false;
         let (first, second) = match kind {
             Exchange::Collective => {
-                start = start.max(self.collective_free);
+                let (free, last) = self.collective_free;
+                start = start.max(free);
                 end = end.max(start);
-                self.collective_free = end;
-                is_behind = span.0 < span.1 && around.end <= start;
+                if last > slot {
+                    // The one before is in a later region: this one follows that region.
+                    slot = last.next_multiple_of(2);
+                }
+                self.collective_free = (end, slot);
                 (Role::CollectiveBegin, Role::CollectiveEnd)
             }
             Exchange::Send => (Role::SendBegin, Role::SendEnd),
             Exchange::Receive => (Role::ReceiveBegin, Role::ReceiveEnd),
         };
         for (time, role) in [(start, first), (end, second)] {
-            self.all.push(TimedRecord {
-                time,
-                position: self.position,
-                message: Message { operation, role },
-                instance,
-                is_behind,
-            });
+            let body = EventBody::Message(Message { operation, role });
+            self.all.push(TimedRecord { time, slot, position: self.position, body });
         }
+    }
+
+    /// Adds an operation that is shown as a record in the n-th region of its location.
+    pub fn record(&mut self, operation: TimedInstance, region: u32) {
+        let body = EventBody::Record(operation);
+        self.all.push(TimedRecord { time: operation.end, slot: inside(region), position: u32::MAX, body });
     }
 
     pub const fn is_empty(&self) -> bool {
@@ -69,19 +76,13 @@ impl Messages {
     }
 
     pub fn sort(&mut self) {
-        self.all.sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
-        let mut behind = None;
-        for timed in self.all.iter_mut().rev() {
-            if timed.is_behind {
-                behind = Some(timed.time);
-            }
-            timed.is_behind = behind == Some(timed.time);
-        }
+        // A stable sort: of one position and time, the begin comes first, and records stay in their order.
+        self.all.sort_by_key(|timed| (timed.time, timed.slot, timed.position));
     }
 
-    /// Merges the sorted records into the communicator's location: inside of their operation if it is shown there.
+    /// Merges the sorted records into the regions of the communicator's location, which do not nest.
     pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> MergedEvents<'_, I> {
-        MergedEvents { shown: shown.peekable(), records: self.all.iter(), begun: None }
+        MergedEvents { shown: shown.peekable(), records: self.all.iter(), region: 0 }
     }
 }
 
@@ -90,8 +91,8 @@ impl Messages {
 pub struct MergedEvents<'a, I: Iterator<Item = TimelineEvent>> {
     shown: Peekable<I>,
     records: std::slice::Iter<'a, TimedRecord>,
-    /// The instance just entered and its time: its own records at that time come before nested instances.
-    begun: Option<(u64, RegionInstance)>,
+    /// The number of the region that was entered last, or is entered next.
+    region: u32,
 }
 
 impl<I: Iterator<Item = TimelineEvent>> Iterator for MergedEvents<'_, I> {
@@ -102,35 +103,26 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for MergedEvents<'_, I> {
         let Some(record) = self.records.as_slice().first() else {
             return self.shown.next();
         };
-        if let Some((now, instance)) = self.begun {
-            if record.time <= now && record.instance == instance {
-                return self.record();
+        let is_leave = match self.shown.peek() {
+            Some(TimelineEvent { time, body }) => {
+                let is_leave = matches!(body, EventBody::Leave(_));
+                let slot = inside(self.region);
+                if (record.time, record.slot) < (*time, if is_leave { slot + 1 } else { slot }) {
+                    return self.record();
+                }
+                is_leave
             }
-            self.begun = None;
-        }
-        let Some(next) = self.shown.peek() else {
-            return self.record();
+            None => return self.record(),
         };
-        let now = next.time;
-        let is_due = match next.body {
-            EventBody::Leave(instance) => record.time < now || record.time == now && instance == record.instance,
-            _ => record.time < now || record.time == now && record.is_behind,
-        };
-        if is_due {
-            return self.record();
-        }
-        let next = self.shown.next();
-        if let Some(TimelineEvent { time, body: EventBody::Enter(instance) }) = next {
-            self.begun = Some((time, instance));
-        }
-        next
+        self.region += u32::from(is_leave);
+        self.shown.next()
     }
 }
 
 impl<I: Iterator<Item = TimelineEvent>> MergedEvents<'_, I> {
     fn record(&mut self) -> Option<TimelineEvent> {
         let timed = self.records.next()?;
-        Some(TimelineEvent { time: timed.time, body: EventBody::Message(timed.message) })
+        Some(TimelineEvent { time: timed.time, body: timed.body })
     }
 }
 
@@ -336,55 +328,60 @@ mod tests {
             events::shown(&messages.merge(shown).collect::<Vec<_>>()).join(" ")
         }
 
+        fn all(instances: &[TimedInstance], operations: &[(u32, Exchange, (u64, u64))]) -> String {
+            let mut messages = Messages::default();
+            for &(operation, exchange, span) in operations {
+                let at = instances.len().min(operation as usize + 1) - 1;
+                messages.add(operation, exchange, span, (u32::try_from(at).expect("few"), &instances[at]));
+            }
+            merged(messages, &mut instances.to_vec())
+        }
+
+        const COLLECTIVE: Exchange = Exchange::Collective;
+
         #[test]
         fn back_to_back_collectives_stay_in_their_regions() {
-            let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
-            let mut messages = Messages::default();
-            for (operation, around) in (0..).zip(&instances) {
-                messages.add(operation, Exchange::Collective, (around.start, around.end), around);
-            }
+            let instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
             let expected = "+0@0 CollectiveBegin0@0 CollectiveEnd0@5 -0@5 +1@5 CollectiveBegin1@5 CollectiveEnd1@5 -1@5 \
             +2@5 CollectiveBegin2@5 CollectiveEnd2@9 -2@9";
-            assert_eq!(merged(messages, &mut instances), expected);
+            let operations = [(0, COLLECTIVE, (0, 5)), (1, COLLECTIVE, (5, 5)), (2, COLLECTIVE, (5, 9))];
+            assert_eq!(all(&instances, &operations), expected);
         }
 
         #[test]
-        fn a_collective_that_follows_its_region_is_in_no_other() {
+        fn a_collective_that_follows_a_later_region_is_in_none() {
             // Enqueued in the order 1, 2, 0.
-            let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
-            let mut messages = Messages::default();
-            messages.add(1, Exchange::Collective, (5, 5), &instances[1]);
-            messages.add(2, Exchange::Send, (5, 9), &instances[2]);
-            messages.add(0, Exchange::Collective, (0, 5), &instances[0]);
-            let expected = "+0@0 -0@5 CollectiveBegin1@5 CollectiveEnd1@5 SendBegin2@5 CollectiveBegin0@5 \
-            CollectiveEnd0@5 +1@5 -1@5 +2@5 SendEnd2@9 -2@9";
-            assert_eq!(merged(messages, &mut instances), expected);
+            let instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
+            let expected = "+0@0 -0@5 +1@5 CollectiveBegin1@5 CollectiveEnd1@5 -1@5 CollectiveBegin0@5 CollectiveEnd0@5 \
+            +2@5 SendBegin2@5 SendEnd2@9 -2@9";
+            let operations = [(1, COLLECTIVE, (5, 5)), (2, Exchange::Send, (5, 9)), (0, COLLECTIVE, (0, 5))];
+            assert_eq!(all(&instances, &operations), expected);
         }
 
         #[test]
-        fn records_come_before_a_region_that_begins_with_theirs() {
-            let mut instances = [timed(0, 9, 0), timed(0, 5, 1)];
+        fn records_are_in_their_region_though_the_one_before_ends_then() {
+            let instances = [timed(0, 5, 0), timed(5, 5, 1)];
             let mut messages = Messages::default();
-            messages.add(0, Exchange::Collective, (0, 9), &instances[0]);
-            assert_eq!(merged(messages, &mut instances), "+0@0 CollectiveBegin0@0 +1@0 -1@5 CollectiveEnd0@9 -0@9");
+            messages.add(1, Exchange::Send, (3, 4), (1, &instances[1]));
+            messages.record(timed(5, 5, 1), 1);
+            messages.record(timed(0, 5, 0), 0);
+            let expected = "+0@0 =0@5 -0@5 +1@5 SendBegin1@5 SendEnd1@5 =1@5 -1@5";
+            assert_eq!(merged(messages, &mut instances.to_vec()), expected);
         }
 
         #[test]
         fn fused_collectives_follow_each_other_and_messages_overlap() {
-            let mut instances = [timed(1, 11, 0)];
-            let mut messages = Messages::default();
             // The region begins later than its operations, because it overlaps the one before.
-            for (operation, exchange, span) in [
-                (0, Exchange::Collective, (0, 9)),
-                (1, Exchange::Collective, (0, 9)),
+            let instances = [timed(1, 11, 0)];
+            let operations = [
+                (0, COLLECTIVE, (0, 9)),
+                (1, COLLECTIVE, (0, 9)),
                 (2, Exchange::Send, (1, 9)),
                 (3, Exchange::Receive, (2, 11)),
-            ] {
-                messages.add(operation, exchange, span, &instances[0]);
-            }
+            ];
             let expected = "+0@1 CollectiveBegin0@1 SendBegin2@1 ReceiveBegin3@2 CollectiveEnd0@9 CollectiveBegin1@9 \
             CollectiveEnd1@9 SendEnd2@9 ReceiveEnd3@11 -0@11";
-            assert_eq!(merged(messages, &mut instances), expected);
+            assert_eq!(all(&instances, &operations), expected);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Communicators of the whole archive: those of the parts merged, with a location for every rank. Also resolves
 //! contexts of other processes (PXN), once all parts are read: the ranks that transfers were done for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::processes::Process;
 use crate::part::manifest::LocationKind;
@@ -87,13 +87,17 @@ impl Communicators {
         let (world, _) = number(&self.identities(processes));
         // Of a job of which few processes were recorded, a smaller communicator may have all of these.
         let launched = processes.iter().filter_map(|process| process.manifest.process.environment.size).max();
+        let largest = self.all.iter().map(|comm| comm.locations.len()).max();
         let world = world.filter(|world| {
-            let comm = self.all.get(index(*world));
-            comm.is_some_and(|comm| comm.locations.len() as u64 >= launched.unwrap_or(0).into())
+            let has_all = |comm: &Communicator| {
+                let processes = processes.len() as u64 + comm.missing;
+                processes >= launched.unwrap_or(0).into() && Some(comm.locations.len()) == largest
+            };
+            self.all.get(index(*world)).is_some_and(has_all)
         });
         let mut bases: Vec<String> = Vec::with_capacity(known.len());
         let mut splits: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut names: BTreeMap<String, u32> = BTreeMap::new();
+        let mut names: BTreeSet<String> = BTreeSet::new();
         for ((at, comm), known) in (0..).zip(&mut self.all).zip(known) {
             let base = match (known.given_name(), comm.parent) {
                 (Some(given), _) => given.to_owned(),
@@ -109,11 +113,13 @@ impl Communicators {
                 0 => String::new(),
                 ranks => format!(" ({ranks})"),
             };
-            let same = names.entry(format!("{base}{size}")).and_modify(|same| *same += 1).or_insert(1);
-            comm.name = match same {
-                1 => format!("{base}{size}"),
-                same => format!("{base} #{same}{size}"),
-            };
+            comm.name = format!("{base}{size}");
+            for same in 2.. {
+                if names.insert(comm.name.clone()) {
+                    break;
+                }
+                comm.name = format!("{base} #{same}{size}");
+            }
             bases.push(base);
         }
         for stub in &mut self.stubs {

@@ -116,7 +116,8 @@ pub(crate) fn write(
     matching.add_to_statements(&mut statements);
     origins.add_to_statements(&mut statements);
     topology.add_to_statements(&mut statements);
-    describe(&mut writer, &statements).map_err(failed())?;
+    let is_whole = statements.may_have_all_communication() && have_all_communication(processes);
+    describe(&mut writer, &statements, is_whole).map_err(failed())?;
     stubs(&mut writer, &communicators)?;
     files_of_locations((directory, chunks), processes, &maps, progress)?;
     let mut definitions = writer.definitions().map_err(failed())?;
@@ -155,13 +156,20 @@ fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut St
     maps.collect()
 }
 
-fn describe(writer: &mut ArchiveWriter, statements: &Statements) -> otf2::Result<()> {
+/// Whether all processes that were launched are there, each with an operation for every call.
+fn have_all_communication(processes: &[Process]) -> bool {
+    let manifests = || processes.iter().map(|process| &process.manifest);
+    let launched = manifests().filter_map(|manifest| manifest.process.environment.size).max();
+    processes.len() as u64 >= launched.unwrap_or(0).into() && manifests().all(|manifest| manifest.has_all_communication)
+}
+
+fn describe(writer: &mut ArchiveWriter, statements: &Statements, is_whole: bool) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
     for (name, value) in within_anchor(statements.write()) {
         writer.set_property(&name, &value)?;
     }
-    writer.set_property(COMMUNICATION_COMPLETE, &statements.has_all_communication().to_string())
+    writer.set_property(COMMUNICATION_COMPLETE, &is_whole.to_string())
 }
 
 /// Writes the files of ranks without a part.

@@ -96,6 +96,8 @@ pub(crate) struct Manifest {
     /// Parts of processes that did transfers for this one, as far as counted here.
     pub remote_workers: Vec<String>,
     pub remote_operations: u64,
+    /// Whether each call has its operation, so that no communication can be missing.
+    pub has_all_communication: bool,
     pub counts: Counts,
     /// For a flight recording: the time from which all threads' records are complete, CLOCK_MONOTONIC ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -37,8 +37,8 @@ use model::job::CommDefinition;
 use model::links::transfers;
 use model::links::transfers::RemoteTransfers;
 use model::process::{Owner, Process, read_since};
-use model::tables::Tables;
 use model::tables::ranges::SwitchAt;
+use model::tables::{CollApi, P2pApi, Tables};
 use nccl_events::event::ProxyOp;
 use nccl_events::ids::{EventId, index, index_u32};
 use nccl_events::schema::Counts;
@@ -106,6 +106,7 @@ impl Builder<'_> {
             remote_work: transfers::work_for_others(tables, &links.transfers),
             remote_workers: self.recording.remote_workers.clone(),
             remote_operations: links.remote_operations,
+            has_all_communication: has_all_communication(self.model, self.recording.process.event_mask),
             counts,
             complete_since_ns,
             switches: tables.switches.iter().map(|at| switch(at, tables)).collect(),
@@ -117,6 +118,31 @@ impl Builder<'_> {
             problems: problems(outcome),
         }
     }
+}
+
+/// Whether each call was recorded and has its operation.
+fn has_all_communication(model: &Process<'_>, event_mask: u32) -> bool {
+    let Process { tables, links, .. } = model;
+    let is_asked = |kind: Kind| event_mask & kind.mask() != 0;
+    if ![Kind::Coll, Kind::CollApi, Kind::P2p, Kind::P2pApi].into_iter().all(is_asked) {
+        return false;
+    }
+    let mut served: BTreeSet<u64> = BTreeSet::new();
+    for linked in &links.operations.all {
+        let operation = tables.operation(linked.operation);
+        if linked.is_at_capture || operation.context_at().is_none() {
+            return false;
+        }
+        served.insert(operation.parent);
+    }
+    // What a rank sends to itself in place is not reported.
+    let whole = links.derived.all.iter().filter(|collective| collective.missing == 0);
+    let calls = whole.filter_map(|collective| links.derived.call(collective)).flat_map(|call| &call.calls);
+    served.extend(calls.map(|&call| tables[call].id));
+    // Replays of a graph may not be reported.
+    let is_whole = |id: u64, is_captured: bool| !is_captured && served.contains(&id);
+    tables.rows::<CollApi>().all(|(_, call)| is_whole(call.id, call.fields.graph_captured))
+        && tables.rows::<P2pApi>().all(|(_, call)| is_whole(call.id, call.fields.graph_captured))
 }
 
 fn span(locations: &[LocationDefinition], recorded: (u64, u64)) -> (u64, u64) {

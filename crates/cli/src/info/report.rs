@@ -198,6 +198,7 @@ fn recording(statements: &Statements) -> Recording {
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
     instances: Instances<'a>,
+    clock: Clock,
     classes: BTreeMap<(RegionRef, u32), Class>,
 }
 
@@ -215,7 +216,8 @@ struct Class {
 
 impl<'a> Operations<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
-        Self { trace, instances: Instances::new(trace), classes: BTreeMap::new() }
+        let (clock, instances) = (Clock::from_trace(trace), Instances::new(trace));
+        Self { trace, clock, instances, classes: BTreeMap::new() }
     }
 
     pub(crate) fn next_location(&mut self) {
@@ -242,7 +244,7 @@ impl<'a> Operations<'a> {
         if fields.is_unfinished == Some(true) {
             class.unfinished += 1;
         } else {
-            class.durations_ns.push(operation.end.saturating_sub(operation.start));
+            class.durations_ns.push(self.clock.ns(operation.end).saturating_sub(self.clock.ns(operation.start)));
             class.algorithm_bandwidths.extend(fields.algorithm_bandwidth);
             class.bus_bandwidths.extend(fields.bus_bandwidth);
         }

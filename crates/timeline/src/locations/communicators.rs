@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::builder::{LocationKey, RecordPlace, TimelineBuilder};
-use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
+use crate::builder::{LocationKey, TimelineBuilder};
+use crate::instance::{FusedKernel, InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::messages::{Exchange, Messages, TimedInstance};
 use journal::format::Symbol;
 use model::links::intervals::Interval;
@@ -152,47 +152,112 @@ fn derived<'a>(
     shown.collect()
 }
 
-/// The operations of one kernel, or of one derived collective.
+/// A region of a communicator's location: the operations of one kernel or derived collective, and of others that ran
+/// wholly within its time.
 #[derive(Debug)]
 struct Kernel {
     /// Where they are among the operations of the rank.
     operations: Range<usize>,
-    shown: TimedInstance,
+    within: Vec<Range<usize>>,
+    enqueued: u64,
+    start: u64,
+    end: u64,
+    /// Where its region begins: later than `start` if the one before ends later.
+    shown_from: u64,
 }
 
 impl Kernel {
-    fn new(
-        model: &Process<'_>,
-        builder: &mut TimelineBuilder,
-        first: usize,
-        operations: &[ShownOperation],
-    ) -> Option<Self> {
-        let start = operations.iter().map(|shown| shown.interval.start).min()?;
-        let end = operations.iter().map(|shown| shown.interval.end).max()?;
-        let own = || operations.iter().filter(|shown| !shown.is_member(model));
-        let mut instance = own().chain(operations).next()?.instance;
-        let number = own().count();
-        if number > 1 {
-            let region = builder.fused_region(own().map(|shown| shown.instance.region).collect());
-            let source = Source::Fused(index_u32(number));
-            instance = RegionInstance::new(source, instance.order, InstanceKind::Fused, region);
-        }
-        Some(Self { operations: first..first + operations.len(), shown: TimedInstance { start, end, instance } })
+    fn new(first: usize, operations: &[ShownOperation]) -> Option<Self> {
+        let mut kernel = Self {
+            operations: first..first + operations.len(),
+            within: Vec::new(),
+            enqueued: operations.iter().map(|shown| shown.enqueued).min()?,
+            start: 0,
+            end: 0,
+            shown_from: 0,
+        };
+        kernel.take_times(operations);
+        Some(kernel)
     }
 
-    /// The kernels of a communicator run one after the other: when a later one begins, this one has ended.
-    fn end_before(&mut self, next: u64, operations: &mut [ShownOperation]) {
-        let mut last = self.shown.start;
-        for operation in operations {
-            let Interval { start, end, unfinished, .. } = &mut operation.interval;
-            if *unfinished {
-                *end = next.clamp(*start, *end);
+    fn take_times(&mut self, operations: &[ShownOperation]) {
+        self.start = operations.iter().map(|shown| shown.interval.start).min().unwrap_or(0);
+        self.end = operations.iter().map(|shown| shown.interval.end).max().unwrap_or(self.start);
+        self.shown_from = self.start;
+    }
+
+    fn all<'a>(&self, operations: &'a [ShownOperation]) -> impl Iterator<Item = &'a ShownOperation> {
+        let ranges = [&self.operations].into_iter().chain(&self.within);
+        ranges.flat_map(|range| operations.get(range.clone()).into_iter().flatten())
+    }
+
+    /// The region, whose number is also its place among those of the location.
+    fn shown(
+        &self,
+        model: &Process<'_>,
+        builder: &mut TimelineBuilder,
+        (number, operations): (u32, &[ShownOperation]),
+    ) -> Option<TimedInstance> {
+        let own: Vec<&ShownOperation> = self.all(operations).filter(|shown| !shown.is_member(model)).collect();
+        let instance = match own.as_slice() {
+            [] => self.all(operations).next()?.instance,
+            [one] => one.instance,
+            several => {
+                let kernel = FusedKernel {
+                    operations: index_u32(several.len()),
+                    start: self.start,
+                    unfinished: several.iter().any(|shown| shown.interval.unfinished),
+                };
+                let regions = several.iter().map(|shown| shown.instance.region).collect();
+                let (at, region) = builder.fused(kernel, regions);
+                RegionInstance::new(Source::Fused(at), number, InstanceKind::Fused, region)
             }
-            last = last.max(*end);
-        }
-        self.shown.end = last;
+        };
+        let instance = RegionInstance { order: number, ..instance };
+        Some(TimedInstance { start: self.shown_from, end: self.end, instance })
     }
 }
+
+/// The kernels of a communicator run one after the other, in the order of enqueueing: when a later one begins, those
+/// before it have ended, whatever NCCL reported.
+fn end_before_later(kernels: &mut [Kernel], operations: &mut [ShownOperation]) {
+    nccl_events::sort::sort_by_key(kernels, |kernel| (kernel.enqueued, kernel.operations.start));
+    let mut next: Option<u64> = None;
+    for kernel in kernels.iter_mut().rev() {
+        let of_kernel = operations.get_mut(kernel.operations.clone()).unwrap_or_default();
+        if let Some(next) = next {
+            for operation in of_kernel.iter_mut().filter(|one| one.interval.unfinished) {
+                let Interval { start, end, .. } = &mut operation.interval;
+                (*start, *end) = ((*start).min(next), (*end).min(next));
+            }
+            kernel.take_times(of_kernel);
+        }
+        if of_kernel.iter().any(ShownOperation::begins_measured) {
+            next = Some(next.map_or(kernel.start, |next| next.min(kernel.start)));
+        }
+    }
+}
+
+/// Makes kernels follow each other. What ran wholly within another's time is shown with it: clocks have errors.
+fn in_sequence(mut kernels: Vec<Kernel>, cut: &mut u64) -> Vec<Kernel> {
+    nccl_events::sort::sort_by_key(&mut kernels, |kernel| (kernel.start, kernel.end, kernel.enqueued));
+    let mut shown: Vec<Kernel> = Vec::with_capacity(kernels.len());
+    for mut kernel in kernels {
+        match shown.last_mut() {
+            Some(last) if kernel.start < last.end && kernel.end <= last.end => last.within.push(kernel.operations),
+            Some(last) if kernel.start < last.end => {
+                *cut += 1;
+                kernel.shown_from = last.end;
+                shown.push(kernel);
+            }
+            _ => shown.push(kernel),
+        }
+    }
+    shown
+}
+
+/// An operation, and the region that it is shown in, with its number.
+type InRegion<'a> = (&'a ShownOperation, (u32, TimedInstance));
 
 fn build_rank(model: &Process<'_>, builder: &mut TimelineBuilder, mut operations: Vec<ShownOperation>) {
     let Some(context) = operations.first().map(|shown| shown.context) else {
@@ -204,37 +269,29 @@ fn build_rank(model: &Process<'_>, builder: &mut TimelineBuilder, mut operations
     let mut kernels: Vec<Kernel> = Vec::with_capacity(operations.len());
     let mut first = 0;
     for of_kernel in operations.chunk_by(|one, other| one.kernel == other.kernel) {
-        kernels.extend(Kernel::new(model, builder, first, of_kernel));
+        kernels.extend(Kernel::new(first, of_kernel));
         first += of_kernel.len();
     }
-    nccl_events::sort::sort_by_key(&mut kernels, |kernel| kernel.shown.key());
-    let mut next = None;
-    for kernel in kernels.iter_mut().rev() {
-        let of_kernel = operations.get_mut(kernel.operations.clone()).unwrap_or_default();
-        if let Some(next) = next {
-            kernel.end_before(next, of_kernel);
+    end_before_later(&mut kernels, &mut operations);
+    let kernels = in_sequence(kernels, &mut builder.counts.starts_cut);
+    let mut regions: Vec<TimedInstance> = Vec::with_capacity(kernels.len());
+    let mut all: Vec<InRegion<'_>> = Vec::with_capacity(operations.len());
+    for kernel in &kernels {
+        let number = index_u32(regions.len());
+        if let Some(shown) = kernel.shown(model, builder, (number, &operations)) {
+            regions.push(shown);
+            all.extend(kernel.all(&operations).map(|operation| (operation, (number, shown))));
         }
-        if of_kernel.iter().any(ShownOperation::begins_measured) {
-            next = Some(kernel.shown.start);
-        }
     }
-    let mut shown: Vec<TimedInstance> = kernels.iter().map(|kernel| kernel.shown).collect();
-    builder.on_shared_location(LocationKey::Communicator(context), &mut shown);
-    let mut all: Vec<(&ShownOperation, &TimedInstance)> = Vec::with_capacity(operations.len());
-    for (kernel, shown) in kernels.iter().zip(&shown) {
-        all.extend(operations.get(kernel.operations.clone()).into_iter().flatten().map(|one| (one, shown)));
+    builder.on_location(LocationKey::Communicator(context), &regions);
+    let mut messages = Messages::for_operations(all.len());
+    let is_record = |(one, (_, around)): &&InRegion<'_>| one.instance.source != around.instance.source;
+    for (operation, (number, _)) in all.iter().filter(is_record) {
+        builder.use_as_record(operation.instance.region);
+        messages.record(operation.shown(), *number);
     }
-    add_records(builder, context, &all);
-    add_messages(model, builder, context, all);
-}
-
-/// Shows the operations that the regions around them do not.
-fn add_records(builder: &mut TimelineBuilder, context: u32, operations: &[(&ShownOperation, &TimedInstance)]) {
-    let place = RecordPlace::Location(LocationKey::Communicator(context));
-    for (operation, _) in operations.iter().filter(|(one, around)| one.instance != around.instance) {
-        let kind = operation.operation.map_or(Kind::P2p, OperationRow::kind);
-        builder.record(kind, place, operation.shown());
-    }
+    add_messages(model, builder, (context, &mut messages), all);
+    builder.messages(LocationKey::Communicator(context), messages);
 }
 
 /// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
@@ -242,8 +299,8 @@ fn add_records(builder: &mut TimelineBuilder, context: u32, operations: &[(&Show
 fn add_messages(
     model: &Process<'_>,
     builder: &mut TimelineBuilder,
-    context: u32,
-    mut operations: Vec<(&ShownOperation, &TimedInstance)>,
+    (context, messages): (u32, &mut Messages),
+    mut operations: Vec<InRegion<'_>>,
 ) {
     nccl_events::sort::sort_by_key(&mut operations, |(shown, _)| (shown.enqueued, shown.index()));
     // Readers match the records of ranks by order, so all must be there.
@@ -254,20 +311,19 @@ fn add_messages(
         // Other ranks may have had other collectives in their steps.
         Coverage::StepRanges(_) | Coverage::NamedSteps(_) | Coverage::Unknown => return,
     };
-    let mut messages = Messages::for_operations(operations.len());
-    for (shown, around) in operations {
+    for (shown, (number, around)) in operations {
         if !is_whole && !shown.is_collective() {
             continue;
         }
         if let Some(exchange) = exchange(model, builder, shown) {
-            messages.add(shown.index(), exchange, (shown.interval.start, shown.interval.end), around);
+            let span = (shown.interval.start, shown.interval.end);
+            messages.add(shown.index(), exchange, span, (number, &around));
         }
     }
-    builder.messages(LocationKey::Communicator(context), messages);
 }
 
 /// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
-fn counts_alike(model: &Process<'_>, context: u32, operations: &[(&ShownOperation, &TimedInstance)]) -> bool {
+fn counts_alike(model: &Process<'_>, context: u32, operations: &[InRegion<'_>]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::from_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
     let mut linked = operations.iter().filter_map(|(shown, _)| model.links.operation(shown.index()));

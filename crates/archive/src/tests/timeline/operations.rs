@@ -193,3 +193,41 @@ fn a_copy_engine_collective_without_a_stop_is_not_said_to_be_a_transfer() {
     stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
     assert_eq!(stream.build().operations(), [(100, 800, Timing::Enqueue, true)]);
 }
+
+/// Operations of one kernel each, with a transfer that ends at this time, or does not end.
+fn with_transfers(operations: &[(u64, Option<u64>)]) -> Stream {
+    let mut stream = Stream::with_rank();
+    for (number, &(at, end)) in (1..).zip(operations) {
+        let (coll, transfer) = (10 * number, 10 * number + 1);
+        stream.add_coll(coll, 0, (at, at + 1), 900 + number);
+        stream.event(transfer, coll, (at + 2, end), proxy_op(true));
+        stream.state(transfer, at + 3, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    }
+    stream
+}
+
+#[test]
+fn kernels_follow_each_other() {
+    let rank = LocationKey::Communicator(0);
+    let (one, fused) = (InstanceKind::Operation, InstanceKind::Fused);
+    // The second is over before the first, the third ends later.
+    let built = with_transfers(&[(100, Some(200)), (110, Some(150)), (120, Some(300))]).build();
+    assert_eq!(built.location(rank), [(fused, 100, 200), (one, 200, 300)]);
+    assert_eq!(built.recorded(rank), [(one, 110, 150), (one, 100, 200)]);
+    let roles: Vec<(u32, Role)> = built.records[&rank].iter().map(|m| (m.operation, m.role)).collect();
+    let collective = |operation| [(operation, Role::CollectiveBegin), (operation, Role::CollectiveEnd)];
+    assert_eq!(roles, [collective(0), collective(1), collective(2)].concat());
+}
+
+#[test]
+fn what_did_not_end_had_ended_when_a_later_kernel_began() {
+    let mut stream = with_transfers(&[(100, None), (110, None)]);
+    stream.add_coll(30, 0, (400, 401), 903);
+    stream.channel(31, 30, (410, 480), (1410, 1450));
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let built = stream.build();
+    let shown = built.location(LocationKey::Communicator(0)).to_vec();
+    let begin = shown[2].1;
+    assert!(begin < 500, "{shown:?}");
+    assert_eq!(shown[..2], [(InstanceKind::Operation, 100, begin), (InstanceKind::Operation, begin, begin)]);
+}
