@@ -28,8 +28,8 @@ const fn inside(region: u32) -> u32 {
 pub struct Messages {
     all: Vec<TimedRecord>,
     position: u32,
-    /// When the last collective ended, and its slot.
-    collective_free: (u64, u32),
+    /// The slot of the last collective, when it ended, and when its region ends.
+    last_collective: (u32, u64, u64),
 }
 
 impl Messages {
@@ -46,14 +46,14 @@ impl Messages {
         self.position += 1;
         let (first, second) = match kind {
             Exchange::Collective => {
-                let (free, last) = self.collective_free;
+                let (last, free, region_end) = self.last_collective;
                 start = start.max(free);
-                end = end.max(start);
                 if last > slot {
                     // The one before is in a later region: this one follows that region.
-                    slot = last.next_multiple_of(2);
+                    (slot, start) = (last.next_multiple_of(2), start.max(region_end));
                 }
-                self.collective_free = (end, slot);
+                end = end.max(start);
+                self.last_collective = (slot, end, around.end.max(end));
                 (Role::CollectiveBegin, Role::CollectiveEnd)
             }
             Exchange::Send => (Role::SendBegin, Role::SendEnd),
