@@ -33,6 +33,8 @@ pub struct TimelineBuilder {
     locations: Vec<Location>,
     /// Index in `locations`, by key.
     numbers: FxHashMap<LocationKey, usize>,
+    /// The location that was used last, and its index.
+    last: Option<(LocationKey, usize)>,
     level: Level,
     /// How many events are shown, by kind.
     shown: [u64; Kind::COUNT],
@@ -182,12 +184,20 @@ impl TimelineBuilder {
         self.on_location(key, instances);
     }
 
+    #[inline]
     fn number(&mut self, key: LocationKey) -> usize {
+        // Fast path: consecutive events are often on one location.
+        if let Some((last, number)) = self.last
+            && last == key
+        {
+            return number;
+        }
         let next = self.locations.len();
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
             self.locations.push(Location::new(key));
         }
+        self.last = Some((key, number));
         number
     }
 
