@@ -307,6 +307,7 @@ pub(super) struct Kernel {
     pub(super) member: u32,
     /// Its first operation; the enclosing one, if the others are parts of a collective.
     pub(super) operation: u32,
+    /// Those with events of their own, or the one that stands alone.
     pub(super) operations: u32,
     pub(super) start_ns: u64,
     pub(super) stop_ns: u64,
@@ -374,6 +375,8 @@ impl Kernels {
             }
             found.of_operation[index(row)] = u32::try_from(at).ok();
         }
+        // A collective whose messages have not ended stands alone.
+        found.all.iter_mut().for_each(|kernel| kernel.operations = kernel.operations.max(1));
         let launches = (0..).zip(&found.all).filter(|(_, kernel)| kernel.launch != 0);
         found.by_launch = launches.map(|(number, kernel)| (kernel.launch, number)).collect();
         found.by_launch.sort_unstable();
