@@ -33,9 +33,8 @@ class Job:
                     self.member.setdefault(location, (number, rank, len(communicator.group.members)))
             self.own = {}
             for location in definitions.locations:
-                member = properties(location).get("NCCL::RANK_LOCATION", location)
-                if member in self.member:
-                    self.own[location] = self.member[member]
+                if location in self.member:
+                    self.own[location] = self.member[location]
             self.kinds = {it: properties(it).get("NCCL::LOCATION_KIND") for it in definitions.locations}
             for location, region, start, stop, said in instances(trace):
                 self.instance(location, region, start - begin, stop - begin, said)

@@ -61,7 +61,7 @@ class Job:
                 for rank, location in enumerate(comm.group.members)
             }
             locations = trace.definitions.locations
-            owner = {it: members.get(properties(it).get("NCCL::RANK_LOCATION", it)) for it in locations}
+            owner = {it: members.get(it) for it in locations}
             creator = {rank: group.creating_location_group or group for group, rank in gpus.items()}
             self.pids = {rank: properties(process).get("NCCL::PROCESS_ID") for rank, process in creator.items()}
             self.hosts = {rank: process.system_tree_parent.name for rank, process in creator.items()}

@@ -13,7 +13,7 @@
 //!  units                   numbers as people read them
 //! ```
 //!
-//! Kinds, ranks and siblings come from location properties and from canonical names of regions.
+//! Kinds come from location properties and from canonical names of regions, ranks from the groups of communicators.
 
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,7 @@ use crate::output::{Bar, Side, Table, TableColumn, Text};
 use crate::print::process::{Filter as JournalFilter, Journals, Process, journals_of, present, share_beginning};
 use crate::print::stream;
 use crate::print::stream::Count;
-use crate::select::Select;
+use crate::select::{Select, without_size};
 use crate::{archives, output};
 use analysis::units::{count, plural};
 use analysis::{Filter, Trace, in_parallel, is_merged, is_nccl, try_in_parallel};
@@ -318,8 +318,7 @@ fn export_communicator(
         exported.reason = Some("nothing that all ranks have".to_owned());
         return Ok(exported);
     }
-    let base = exported.name.rsplit_once(" (").map_or(exported.name.as_str(), |(base, _)| base);
-    let directory = format!("{number}-{}", file_name(base));
+    let directory = format!("{number}-{}", file_name(without_size(&exported.name)));
     let places = members.iter().zip(&exported.processes).map(|(location, process)| {
         let host = trace.host(trace.group(*location));
         (host.and_then(|host| trace.node_name(host)).unwrap_or("host"), process.as_str())

@@ -104,6 +104,12 @@ impl Select {
     }
 }
 
+/// The name of a communicator without its number of ranks.
+pub(crate) fn without_size(name: &str) -> &str {
+    let sized = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
+    sized.map_or(name, |(base, _)| base)
+}
+
 /// Whether `wanted` is a communicator's id, or its name with or without size and repetition number. An unknown
 /// communicator has an empty name and no id.
 pub(crate) fn is_meant(wanted: &str, name: &str, id: Option<u64>) -> bool {
@@ -112,8 +118,7 @@ pub(crate) fn is_meant(wanted: &str, name: &str, id: Option<u64>) -> bool {
         None => wanted.parse().ok(),
     };
     let is_id = number.is_some() && number == id;
-    let sized = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
-    let base = sized.map_or(name, |(base, _)| base);
+    let base = without_size(name);
     let first = base.rsplit_once(" #").map_or(base, |(first, _)| first);
     is_id || !name.is_empty() && [name, base, first].iter().any(|name| wanted.eq_ignore_ascii_case(name))
 }

@@ -328,7 +328,7 @@ impl<T> Lock<T> {
 pub fn give_back_in_this_process() {
     #[cfg(target_env = "gnu")]
     for (limit, bytes) in [(libc::M_MMAP_THRESHOLD, 1 << 20), (libc::M_TRIM_THRESHOLD, 8 << 20)] {
-        // SAFETY: any number is valid; no other thread runs yet that could change it, too.
+        // SAFETY: any number is valid; the tools call this at the beginning of `main`, before they start a thread.
         let _is_set = unsafe { libc::mallopt(limit, bytes) };
     }
 }

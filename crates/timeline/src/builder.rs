@@ -117,7 +117,7 @@ impl TimelineBuilder {
         }
     }
 
-    /// That something of a region is shown as a record.
+    /// Notes that a region is shown as a record somewhere, which takes a parameter of its name.
     pub fn use_as_record(&mut self, region: RegionNumber) {
         self.regions.use_as_record(region);
     }

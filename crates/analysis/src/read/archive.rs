@@ -154,6 +154,11 @@ impl Trace {
         u64::from_str_radix(id.strip_prefix("0x")?, 16).ok()
     }
 
+    /// NCCL's id of a communicator, as its log has it; empty if the writer does not state it.
+    pub fn comm_id_text(&self, comm: CommRef) -> String {
+        self.comm_id(comm).map_or_else(String::new, |id| format!("{id:#x}"))
+    }
+
     /// The string `name` refers to, or `what` followed by the id.
     fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
         let name = name.and_then(|name| self.definitions.string(name));

@@ -179,7 +179,7 @@ fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
         let ranks = small(trace.members(*comm).len());
         Communicator {
             name: trace.comm_name(*comm),
-            id: trace.comm_id(*comm).map_or_else(String::new, |id| format!("{id:#x}")),
+            id: trace.comm_id_text(*comm),
             ranks,
             recorded: small(members.recorded(number)),
             members: (0..ranks).map(|rank| members.job_rank(number, rank)).collect(),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::processes::Process;
-use crate::part::manifest::LocationKind;
+use crate::part::manifest::{LocationKind, launched};
 use model::job;
 use model::job::DuplicateClaim;
 use model::links::transfers::{context_of_placeholder, placeholder};
@@ -86,7 +86,7 @@ impl Communicators {
     fn add_names(&mut self, known: &[job::Communicator<RankLocation>], processes: &[Process]) {
         let (world, _) = number(&self.identities(processes));
         // Of a job of which few processes were recorded, a smaller communicator may have all of these.
-        let launched = processes.iter().filter_map(|process| process.manifest.process.environment.size).max();
+        let launched = launched(processes.iter().map(|process| &process.manifest));
         let largest = self.all.iter().map(|comm| comm.locations.len()).max();
         let world = world.filter(|world| {
             let has_all = |comm: &Communicator| {

@@ -28,7 +28,7 @@ use crate::job::topology::Topology;
 use crate::part::files::{
     LockFile, Staging, TRACES, event_file, foreign_file, move_aside, put_in_place, put_sealed_in_place, still_ours,
 };
-use crate::part::manifest::Manifest;
+use crate::part::manifest::{Manifest, launched};
 use crate::workers::{Dumps, Workers};
 use ::clocks::fit::approximate;
 use journal::host;
@@ -159,7 +159,7 @@ fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut St
 /// Whether all processes that were launched are there, each with an operation for every call.
 fn have_all_communication(processes: &[Process]) -> bool {
     let manifests = || processes.iter().map(|process| &process.manifest);
-    let launched = manifests().filter_map(|manifest| manifest.process.environment.size).max();
+    let launched = launched(manifests());
     processes.len() as u64 >= launched.unwrap_or(0).into() && manifests().all(|manifest| manifest.has_all_communication)
 }
 
@@ -640,9 +640,8 @@ pub fn is_last_process(out: &Path) -> Result<bool, Error> {
 }
 
 fn is_everything(done: &[Manifest]) -> bool {
-    let environments = || done.iter().map(|manifest| &manifest.process.environment);
-    if let Some(size) = environments().filter_map(|environment| environment.size).max() {
-        let ranks: BTreeSet<u32> = environments().filter_map(|environment| environment.rank).gather();
+    if let Some(size) = launched(done) {
+        let ranks: BTreeSet<u32> = done.iter().filter_map(|manifest| manifest.process.environment.rank).gather();
         return ranks.len() as u64 == u64::from(size);
     }
     !done.is_empty() && has_all_ranks(done)

@@ -144,6 +144,11 @@ struct Version {
     format: Format,
 }
 
+/// How many processes the job was launched with; `None` if no process was told.
+pub(crate) fn launched<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<u32> {
+    manifests.into_iter().filter_map(|manifest| manifest.process.environment.size).max()
+}
+
 impl Manifest {
     /// Reads a part's manifest, with the callbacks that came after the end of recording.
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {

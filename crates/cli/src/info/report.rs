@@ -359,7 +359,7 @@ impl Communicators {
             let members: Vec<LocationRef> = trace.members(*reference).iter().chain(groups).copied().collect();
             let row = CommunicatorRow {
                 name: trace.comm_name(*reference),
-                id: trace.comm_id(*reference).map_or_else(String::new, |id| format!("{id:#x}")),
+                id: trace.comm_id_text(*reference),
                 ranks: members.len() as u64,
                 ranks_recorded: members.iter().filter(|member| trace.has_events(**member)).count() as u64,
                 ..CommunicatorRow::default()

@@ -44,7 +44,7 @@ pub(crate) struct Sample {
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Each on the location that it describes, never on a sibling.
+    /// Each on the location that it describes.
     pub(crate) locations: BTreeMap<LocationRef, BTreeMap<Counter, Vec<Sample>>>,
     /// The network bandwidth of connections, by the location of their records.
     pub(crate) connections: BTreeMap<LocationRef, BTreeMap<Lane, Vec<Sample>>>,

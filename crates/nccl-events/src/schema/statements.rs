@@ -535,7 +535,7 @@ impl Statements {
             && self.unfinished() == 0
             && without_record == 0
             && self.steps.is_empty()
-            // A part was written while its process ran.
+            // Missing if a part was written while its process ran.
             && self.started.0.is_some()
     }
 

@@ -1,5 +1,6 @@
-//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. Those of one kernel
-//! share a region, in which each is a record; so are the sends and receives of a derived collective.
+//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. The operations of
+//! one kernel share a region, and each is a record in it. A derived collective is a region, too: its sends and receives
+//! are records in it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -77,7 +78,7 @@ struct ShownOperation {
     kernel: KernelId,
 }
 
-/// What operations of one kernel have alike: launch plan and replay, or, without a launch plan, 0 and the operation.
+/// What identifies a kernel: launch plan and replay, or, without a launch plan, 0 and the operation.
 type KernelId = (u64, u64);
 
 /// The kernel of an operation. One derived collective is shown as one, even if NCCL made several kernels of it.

@@ -384,11 +384,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
             thread if thread == u64::from(PROXIES) => "proxy-thread",
             _ => "stream",
         };
-        let mut properties = vec![to.text_property("NCCL::LOCATION_KIND", kind)];
-        if !matches!(kind, "communicator" | "proxy-thread") {
-            let member = AttributeValue::Location(LocationRef::new(rank));
-            properties.push((to.text("NCCL::RANK_LOCATION"), member));
-        }
+        let properties = vec![to.text_property("NCCL::LOCATION_KIND", kind)];
         let name = to.text(&format!("{kind} of rank {rank}"));
         let location_type =
             if kind == "communicator" { LocationType::AcceleratorStream } else { LocationType::CpuThread };
