@@ -117,7 +117,7 @@ fn slices_of_perfetto(exported: &Exported) -> Vec<Slice> {
         let plain = name.strip_suffix(", unfinished");
         let is_unfinished = arguments.get("nccl.unfinished").is_some_and(|value| value == "1");
         assert_eq!(plain.is_some(), is_unfinished, "{row:?}");
-        assert!(number(5) == 0 || !arguments.contains_key("nccl.region"), "records overlap on a track: {row:?}");
+        assert!(number(5) == 0 || !arguments.contains_key("nccl.duration_ns"), "records overlap on a track: {row:?}");
         let track = first_of_lane(row[0].as_str().expect("a name")).to_owned();
         (track, plain.unwrap_or(&name).to_owned(), number(2), number(3), arguments)
     });

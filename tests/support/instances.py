@@ -16,8 +16,9 @@ def by_name(attributes):
 
 def instances(trace):
     """Each instance of a region: its location, region, start, stop, and the attributes of both of its events; or of
-    the record at its stop, which says what it shows and how long that took.
+    the record at its stop, which has the region's name and says how long it took.
     """
+    named = {region.name: region for region in trace.definitions.regions if region.canonical_name.startswith("nccl::")}
     stacks = collections.defaultdict(list)
     for location, event in trace.events:
         if isinstance(event, Enter):
@@ -28,4 +29,4 @@ def instances(trace):
             yield location, enter.region, enter.time, event.time, by_name(said)
         elif isinstance(event, ParameterUnsignedInt):
             said = by_name(event.attributes or {})
-            yield location, said["nccl.region"], event.time - said["nccl.duration_ns"], event.time, said
+            yield location, named[event.parameter.name], event.time - said["nccl.duration_ns"], event.time, said

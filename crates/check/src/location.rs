@@ -7,7 +7,7 @@ use analysis::{Trace, is_nccl};
 use nccl_events::Kind;
 use otf2::{
     AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef,
-    Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess, RmaWinRef,
+    Message, MetricRef, MetricValue, ParameterRef, RegionRef, RegionRole, RmaAccess, RmaWinRef,
 };
 
 /// The open requests of one kind: each is made once and completed once.
@@ -125,7 +125,13 @@ impl<'a> Location<'a> {
                 self.access_completes(*win, *matching);
             }
             EventKind::Metric { metric, values } => self.metric(*metric, values),
-            EventKind::ParameterUnsignedInt { .. } => self.record(event),
+            EventKind::ParameterUnsignedInt { parameter, .. } => {
+                self.parameter(*parameter);
+                self.record(*parameter, event);
+            }
+            EventKind::ParameterInt { parameter, .. } | EventKind::ParameterString { parameter, .. } => {
+                self.parameter(*parameter);
+            }
             _ => {}
         }
     }
@@ -147,13 +153,20 @@ impl<'a> Location<'a> {
         }
     }
 
-    fn record(&mut self, event: &Event) {
+    fn parameter(&mut self, parameter: ParameterRef) {
+        if !self.trace.definitions.parameters.contains_key(&parameter) {
+            self.find(Rule::Reference, format!("{parameter:?} is not defined"));
+        }
+    }
+
+    fn record(&mut self, parameter: ParameterRef, event: &Event) {
         let Some(recorded) = self.trace.recorded(event) else {
+            let is_defined = self.trace.definitions.parameters.contains_key(&parameter);
+            if is_defined && self.trace.location_kind(self.location).is_some() {
+                self.find(Rule::Reference, format!("no operation or work has the name of {parameter:?}"));
+            }
             return;
         };
-        if !self.trace.definitions.regions.contains_key(&recorded.region) {
-            self.find(Rule::Reference, format!("{:?} is not defined", recorded.region));
-        }
         // Only what is sent is put.
         let is_step = self.trace.role(recorded.region).is_some_and(|role| role.kind() == Kind::ProxyStep);
         let may_be_put = is_step && self.trace.is_send(recorded.region) == Some(true);

@@ -30,7 +30,7 @@ use nccl_events::schema::attribute;
 use nccl_events::schema::attribute::{Attribute, AttributeId, Written};
 use nccl_events::schema::carriers::{Carrier, Value};
 use nccl_events::{NetData, state};
-use otf2::{AttributeRef, AttributeValue, CommRef, LocationRef, NextAttributes, RegionRef, StringRef};
+use otf2::{AttributeRef, AttributeValue, CommRef, LocationRef, NextAttributes, StringRef};
 
 mod fields;
 
@@ -72,7 +72,6 @@ pub const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
         Value::F64(number) => AttributeValue::F64(number),
         Value::String(text) => AttributeValue::String(text),
         Value::Location(number) => AttributeValue::Location(LocationRef::new(number)),
-        Value::Region(number) => AttributeValue::Region(RegionRef::new(number)),
         Value::Comm(number) => AttributeValue::Comm(CommRef::new(number)),
     }
 }
@@ -352,9 +351,8 @@ impl AttributeWriter<'_, '_> {
         }
     }
 
-    /// The attributes of a record: which region it stands for, and since when. Returns the record's own number.
-    pub fn record(&mut self, shown: &TimedInstance, region: RegionRef) -> otf2::Result<u64> {
-        self.add(attribute::ShownRegion, region.get())?;
+    /// The attributes that only records have. Returns the record's own number.
+    pub fn record(&mut self, shown: &TimedInstance) -> otf2::Result<u64> {
         self.add(attribute::Duration, shown.end.saturating_sub(shown.start))?;
         let tables = self.model.tables;
         let number = match shown.instance.source {

@@ -98,7 +98,7 @@ impl<'a> Emitter<'a> {
         let mut details = self.details(writer);
         details.enter(shown.instance, shown.start)?;
         details.leave(shown.instance)?;
-        let number = details.record(shown, region)?;
+        let number = details.record(shown)?;
         writer.parameter_u64(shown.end, self.definitions.parameter(region), number, Attributes::NONE)
     }
 

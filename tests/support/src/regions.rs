@@ -41,7 +41,6 @@ fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]
             AttributeValue::U64(number) => number.to_string(),
             AttributeValue::I32(number) => number.to_string(),
             AttributeValue::I64(number) => number.to_string(),
-            AttributeValue::Region(region) => text(definitions.regions[&region].name),
             AttributeValue::Comm(comm) => text(definitions.comms[&comm].name),
             other => format!("{other:?}"),
         };
@@ -84,9 +83,9 @@ impl Archive {
                     attributes.extend(said);
                     add(text(definitions.regions[&region].name), start_ns, attributes);
                 }
-                EventKind::ParameterUnsignedInt { .. } => {
+                EventKind::ParameterUnsignedInt { parameter, .. } => {
                     let duration_ns: u64 = said["nccl.duration_ns"].parse().expect("a number");
-                    add(said["nccl.region"].clone(), event.time - duration_ns, said);
+                    add(text(definitions.parameters[&parameter].name), event.time - duration_ns, said);
                 }
                 _ => {}
             }
@@ -99,7 +98,7 @@ impl Archive {
 
 /// The row in which exports show a region instance, or a record.
 pub fn row_of(region: &Region) -> String {
-    if region.text("nccl.region").is_none() {
+    if region.text("nccl.duration_ns").is_none() {
         return region.location.clone();
     }
     let text = |attribute: &str| region.text(attribute).unwrap_or_default();

@@ -15,8 +15,9 @@ use nccl_events::schema::definition::DefinitionProperty;
 use nccl_events::schema::{Statements, definition};
 use nccl_events::sort::Gather;
 use otf2::{
-    Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, GroupRef, GroupType, LocationGroupRef,
-    LocationGroupType, LocationRef, Paradigm, RegionRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, EventKind, GroupRef, GroupType,
+    LocationGroupRef, LocationGroupType, LocationRef, Paradigm, RegionRef, StringRef, SystemTreeDomain,
+    SystemTreeNodeRef,
 };
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -89,6 +90,8 @@ pub struct Trace {
     communicators: Communicators,
     locations: Locations,
     regions: BTreeMap<RegionRef, KnownRegion>,
+    /// What the records of each parameter stand for, by its number.
+    recorded: Vec<Option<RegionRef>>,
     pub(crate) attributes: Attributes,
 }
 
@@ -110,9 +113,11 @@ impl Trace {
             let function = Function::from_region(info.name);
             Some((*reference, KnownRegion { class, role, function, is_send: info.is_send() }))
         });
+        let regions = regions.gather();
         Ok(Self {
             anchor,
-            regions: regions.gather(),
+            recorded: recorded_regions(&definitions, &regions),
+            regions,
             attributes: Attributes::from_definitions(&definitions),
             locations: Locations::new(&definitions, &communicators),
             communicators,
@@ -278,19 +283,30 @@ pub struct Recorded {
     pub duration_ns: u64,
 }
 
-nccl_events::fields! {
-    struct RecordFields {
-        region: ShownRegion,
-        duration_ns: Duration,
-    }
-}
-
 impl Trace {
     /// What an event stands for, if it is a record of what ends with it. Without a duration it is an instant.
     pub fn recorded(&self, event: &Event) -> Option<Recorded> {
-        let fields: RecordFields<'_> = self.read_fields(&event.attributes);
-        Some(Recorded { region: RegionRef::new(fields.region?), duration_ns: fields.duration_ns.unwrap_or(0) })
+        let EventKind::ParameterUnsignedInt { parameter, .. } = event.kind else {
+            return None;
+        };
+        let region = self.recorded.get(index(parameter.get())).copied()??;
+        let duration_ns = self.attributes.duration_ns(&event.attributes).unwrap_or(0);
+        Some(Recorded { region, duration_ns })
     }
+}
+
+/// The operation or work that each parameter has the name of. OTF2 requires ids without gaps; a parameter that breaks
+/// the rule is not recognised.
+fn recorded_regions(definitions: &Definitions, regions: &BTreeMap<RegionRef, KnownRegion>) -> Vec<Option<RegionRef>> {
+    let is_recorded = |known: &KnownRegion| matches!(known.role, Some(Role::Operation(_) | Role::Work(_)));
+    let named: BTreeMap<StringRef, RegionRef> = regions
+        .iter()
+        .filter(|(_, known)| is_recorded(known))
+        .filter_map(|(region, _)| Some((definitions.regions.get(region)?.name, *region)))
+        .gather();
+    let parameters = definitions.parameters.iter().zip(0..);
+    let dense = parameters.take_while(|((reference, _), number)| reference.get() == *number);
+    dense.map(|((_, parameter), _)| named.get(&parameter.name).copied()).collect()
 }
 
 /// Whether this project's writer made the archive, recognised by its statements.
@@ -447,6 +463,8 @@ pub(crate) struct Attributes {
     known: Vec<Option<AttributeId>>,
     /// `nccl.cut_ns`, if the archive has it.
     cut: Option<AttributeRef>,
+    /// `nccl.duration_ns`, if the archive has it.
+    duration: Option<AttributeRef>,
 }
 
 impl Attributes {
@@ -458,17 +476,22 @@ impl Attributes {
                 known.push(definitions.string(attribute.name).and_then(AttributeId::named));
             }
         }
-        let cut = known.iter().position(|known| *known == Some(AttributeId::Cut));
-        Self { known, cut: cut.map(|at| AttributeRef::new(index_u32(at))) }
+        let find = |id| {
+            let place = known.iter().position(|known| *known == Some(id))?;
+            Some(AttributeRef::new(index_u32(place)))
+        };
+        let (cut, duration) = (find(AttributeId::Cut), find(AttributeId::Duration));
+        Self { known, cut, duration }
     }
 
     /// How much later than what it shows a region begins, because it overlaps another.
     pub(crate) fn cut_ns(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Option<u64> {
-        let cut = self.cut?;
-        attributes.iter().find_map(|(attribute, value)| match value {
-            AttributeValue::U64(ns) if *attribute == cut => Some(*ns),
-            _ => None,
-        })
+        number_of(self.cut?, attributes)
+    }
+
+    /// How long before a record began what it stands for.
+    fn duration_ns(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Option<u64> {
+        number_of(self.duration?, attributes)
     }
 
     pub(crate) fn get(&self, attribute: AttributeRef) -> Option<AttributeId> {
@@ -489,6 +512,13 @@ impl Attributes {
     }
 }
 
+fn number_of(wanted: AttributeRef, attributes: &[(AttributeRef, AttributeValue)]) -> Option<u64> {
+    attributes.iter().find_map(|(attribute, value)| match value {
+        AttributeValue::U64(number) if *attribute == wanted => Some(*number),
+        _ => None,
+    })
+}
+
 pub(crate) fn value_of(value: AttributeValue) -> Option<Value<StringRef>> {
     Some(match value {
         AttributeValue::U8(number) => Value::U8(number),
@@ -500,7 +530,6 @@ pub(crate) fn value_of(value: AttributeValue) -> Option<Value<StringRef>> {
         AttributeValue::F64(number) => Value::F64(number),
         AttributeValue::String(text) => Value::String(text),
         AttributeValue::Location(location) => Value::Location(location.get()),
-        AttributeValue::Region(region) => Value::Region(region.get()),
         AttributeValue::Comm(comm) => Value::Comm(comm.get()),
         _ => return None,
     })

@@ -173,7 +173,6 @@ fn attribute(attribute: AttributeId, is_used: bool) -> AttributeDefinition {
         Type::F64 => AttributeType::F64,
         Type::String => AttributeType::String,
         Type::Location => AttributeType::Location,
-        Type::Region => AttributeType::Region,
         Type::Comm => AttributeType::Comm,
     };
     AttributeDefinition {

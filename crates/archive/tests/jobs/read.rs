@@ -58,7 +58,6 @@ pub(crate) fn value(definitions: &Definitions, value: &AttributeValue) -> String
         AttributeValue::U64(number) => number.to_string(),
         AttributeValue::I32(number) => number.to_string(),
         AttributeValue::F64(_) => "…".to_owned(),
-        AttributeValue::Region(region) => text(definitions, definitions.regions[region].name).to_owned(),
         AttributeValue::Comm(comm) => text(definitions, definitions.comms[comm].name).to_owned(),
         other => format!("{other:?}"),
     }

@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Put(u64, u64),
     PutComplete(u64, u64),
     Metric(u64, MetricValue),
+    /// A record whose parameter is not defined.
+    UndefinedRecord(u64),
 }
 
 pub(crate) const ALL_REDUCE: RegionRef = RegionRef::new(0);

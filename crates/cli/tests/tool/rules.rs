@@ -156,7 +156,9 @@ fn the_rules_that_are_listed_are_those_that_are_tested() {
     let listed = rules(&Scratch::new());
     let listed: Vec<&str> = listed.iter().filter_map(|rule| rule["number"].as_str()).collect();
     let tested = cases().into_iter().flat_map(|(cases, _)| cases);
-    let tested: Vec<&str> = tested.map(|case| case.rule).collect();
+    let mut tested: Vec<&str> = tested.map(|case| case.rule).collect();
+    // A rule may have several cases, one after the other.
+    tested.dedup();
     assert_eq!(listed, tested);
 }
 

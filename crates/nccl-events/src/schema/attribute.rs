@@ -169,7 +169,6 @@ attributes! {
     RangeNumber "nvtx.number" Number "The number that the name has in place of #";
     Launch "nccl.launch" Number "Id of the event of the kernel launch, nccl.event of the KernelLaunch region; absent: unknown, or a graph launched the kernel";
     Group "nccl.group" Number "Id of the event of the group that NCCL made around the call; the parent of its launches";
-    ShownRegion "nccl.region" RegionNumber "What the record shows, as a region that ends here";
     Duration "nccl.duration_ns" Number "Time from the begin of what the record shows to the record, in ns";
     Cut "nccl.cut_ns" Number "Time from the begin of what the region shows to its ENTER, where another region ends that overlaps it, in ns";
     Comm "nccl.comm" CommNumber "Communicator";

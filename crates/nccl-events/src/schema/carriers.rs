@@ -22,8 +22,6 @@ pub enum Type {
     String,
     /// Reference to a location.
     Location,
-    /// Reference to a region.
-    Region,
     /// Reference to a communicator.
     Comm,
 }
@@ -47,8 +45,6 @@ pub enum Value<S> {
     String(S),
     /// [`Type::Location`], by the location's number.
     Location(u64),
-    /// [`Type::Region`], by the region's number.
-    Region(u32),
     /// [`Type::Comm`], by the communicator's number.
     Comm(u32),
 }
@@ -62,7 +58,7 @@ impl<S> Value<S> {
             Self::U64(number) => Some(number),
             Self::I32(number) => u64::try_from(number).ok(),
             Self::I64(number) => u64::try_from(number).ok(),
-            Self::F64(_) | Self::String(_) | Self::Location(_) | Self::Region(_) | Self::Comm(_) => None,
+            Self::F64(_) | Self::String(_) | Self::Location(_) | Self::Comm(_) => None,
         }
     }
 
@@ -77,7 +73,6 @@ impl<S> Value<S> {
             Self::F64(number) => Value::F64(number),
             Self::String(content) => Value::String(text(content)),
             Self::Location(number) => Value::Location(number),
-            Self::Region(number) => Value::Region(number),
             Self::Comm(number) => Value::Comm(number),
         }
     }
@@ -137,11 +132,6 @@ carriers! {
     /// A signed 64-bit integer.
     Long I64 i64, i64: |number| number, |value, _text| match value {
         Value::I64(number) => Some(number),
-        _ => None,
-    };
-    /// A region, by its number.
-    RegionNumber Region u32, u32: |number| number, |value, _text| match value {
-        Value::Region(number) => Some(number),
         _ => None,
     };
     /// A communicator, by its number.

@@ -27,11 +27,13 @@ pub(super) struct Inbox {
 callback_table!(EventCallbacks of OTF2_GlobalEvtReaderCallbacks:
     OTF2_GlobalEvtReaderCallbacks_New, OTF2_GlobalEvtReaderCallbacks_Delete);
 
-/// Puts an event into the inbox.
+/// Puts an event into the inbox. Inlined, so that the event is made there: a copy of what was just written stalls the
+/// processor.
 ///
 /// # Safety
 ///
 /// The arguments come from an event callback that was registered with the address of an [`Inbox`].
+#[inline(always)]
 unsafe fn deliver(
     location: sys::OTF2_LocationRef,
     time: sys::OTF2_TimeStamp,
@@ -51,6 +53,7 @@ unsafe fn deliver(
 /// # Safety
 ///
 /// libotf2 passed the list to the callback that is running.
+#[inline(never)]
 unsafe fn copy(list: *mut sys::OTF2_AttributeList, to: &mut Vec<(AttributeRef, AttributeValue)>) {
     // SAFETY: the caller passes a live list; NULL counts as empty.
     let count = unsafe { sys::OTF2_AttributeList_GetNumberOfElements(list) };

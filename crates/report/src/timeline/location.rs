@@ -24,12 +24,11 @@ pub(crate) const PARTS: usize = 1024;
 const AT_ONCE: usize = 4096;
 
 /// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.
-const OWN: [AttributeId; 17] = [
+const OWN: [AttributeId; 16] = [
     AttributeId::Event,
     AttributeId::Parent,
     AttributeId::Group,
     AttributeId::Launch,
-    AttributeId::ShownRegion,
     AttributeId::Duration,
     AttributeId::WaitGpu,
     AttributeId::WaitPeer,

@@ -14,7 +14,7 @@ macro_rules! by_hand {
 }
 
 by_hand! {
-    Event Parent Group ShownRegion Duration Cut Comm WaitGpu WaitPeer WaitNetwork Flush Transfers Launch CommId CommName Rank Nodes Replays Replay Timing StartMoved BytesSent BytesReceived
+    Event Parent Group Duration Cut Comm WaitGpu WaitPeer WaitNetwork Flush Transfers Launch CommId CommName Rank Nodes Replays Replay Timing StartMoved BytesSent BytesReceived
     AlgorithmBandwidth BusBandwidth MembersMissing Unfinished Origin QueuedNs WireBytes Suspicious Closed Appended
     ExternalCorrelation Correlation Grid Block Registers StaticShared DynamicShared Graph GraphNode SourceGraphNode
     SourceDevice DestinationDevice SourceMemory DestinationMemory Copies Reduction ParentCommId SplitColor SplitKey

@@ -13,7 +13,7 @@ use otf2::{
 
 use super::job::{Job, Operation};
 
-const ATTRIBUTES: [(&str, AttributeType); 17] = [
+const ATTRIBUTES: [(&str, AttributeType); 16] = [
     ("nccl.event", AttributeType::U64),
     ("nccl.parent", AttributeType::U64),
     ("nccl.bytes", AttributeType::U64),
@@ -25,7 +25,6 @@ const ATTRIBUTES: [(&str, AttributeType); 17] = [
     ("nccl.channel", AttributeType::U32),
     ("nccl.root", AttributeType::I32),
     ("nccl.launch", AttributeType::U64),
-    ("nccl.region", AttributeType::Region),
     ("nccl.duration_ns", AttributeType::U64),
     ("nccl.comm", AttributeType::Comm),
     ("nccl.rank", AttributeType::U32),
@@ -161,7 +160,7 @@ fn call_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operations:
     for (number, operation) in operations.iter().enumerate() {
         let (called_ns, launched_ns) = job.called_and_launched(rank, operation);
         let [group, call, launch] = [GROUP_EVENT, CALL_EVENT, LAUNCH_EVENT].map(|kind| event(rank, number, kind));
-        writer.enter(called_ns, CALL, &attributes(&[(0, call), (16, group)]))?;
+        writer.enter(called_ns, CALL, &attributes(&[(0, call), (15, group)]))?;
         writer.enter(launched_ns, region("NCCL launch"), &attributes(&[(0, launch), (1, group)]))?;
         writer.leave(launched_ns + 2_000, region("NCCL launch"), Attributes::NONE)?;
         if !job.is_by_callback {
@@ -269,32 +268,31 @@ fn network_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operatio
     let with_sends = operations.iter().enumerate().filter(|(_, operation)| !operation.sends.is_empty());
     for (number, operation) in with_sends {
         for channel in 0..job.channels {
-            let connection = |from_ns: u64, to_ns: u64, region: u32| {
+            let connection = |from_ns: u64, to_ns: u64| {
                 attributes(&[
                     (7, AttributeValue::I32((rank as i32 + 1) % job.ranks as i32)),
                     (8, AttributeValue::U32(channel)),
-                    (11, AttributeValue::Region(RegionRef::new(region))),
-                    (12, AttributeValue::U64(to_ns - from_ns)),
-                    (13, AttributeValue::Comm(CommRef::new(0))),
-                    (14, AttributeValue::U32(rank as u32)),
+                    (11, AttributeValue::U64(to_ns - from_ns)),
+                    (12, AttributeValue::Comm(CommRef::new(0))),
+                    (13, AttributeValue::U32(rank as u32)),
                 ])
             };
             let transfer = event(rank, number, 1 + u64::from(channel) * 256);
             let steps = &operation.sends[channel as usize];
             for (at, step) in (0..).zip(steps) {
                 let end_ns = step.sent_ns + step.ns;
-                let mut record = connection(step.sent_ns, end_ns, 2);
+                let mut record = connection(step.sent_ns, end_ns);
                 for (attribute, value) in [
                     (0, event(rank, number, 2 + u64::from(channel) * 256 + at)),
                     (1, transfer),
                     (2, AttributeValue::U64(step.bytes)),
-                    (15, AttributeValue::U64(step.ns)),
+                    (14, AttributeValue::U64(step.ns)),
                 ] {
                     record.add(AttributeRef::new(attribute), value)?;
                 }
                 records.push((end_ns, STEP, record));
             }
-            let mut record = connection(steps[0].sent_ns - 500, operation.stop_ns, 1);
+            let mut record = connection(steps[0].sent_ns - 500, operation.stop_ns);
             record.add(AttributeRef::new(0), transfer)?;
             record.add(AttributeRef::new(1), event(rank, number, 0))?;
             records.push((operation.stop_ns, TRANSFER, record));

@@ -62,6 +62,7 @@ pub(super) const CASES: &[Case] = &[
         let region = RegionRef::new(77);
         fixture.ranks[0].extend([Step::Enter(454, region, 1), Step::Leave(455, region)]);
     }),
+    spoiled("S13", |fixture| fixture.ranks[0].push(Step::UndefinedRecord(454))),
     spoiled("S14", |fixture| fixture.attribute_type = AttributeType::F64),
     spoiled("S15", |fixture| {
         let value = MetricValue::F64(1.0);
