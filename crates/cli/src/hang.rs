@@ -121,7 +121,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     let mut text = Text::default();
     text.line(&report.verdict.text);
     origin(report, &mut text);
-    suspects(report, all, &mut text);
+    grounds(report, &mut text);
     if let Some(report) = &report.quiet {
         quiet(report, all, &mut text);
     }
@@ -182,17 +182,21 @@ fn is_lost(sequence: &SequenceRow) -> bool {
     sequence.ranks.iter().any(|row| sequence.position_unknown.contains(&row.rank) && is_open(row))
 }
 
-fn suspects(report: &Report, all: bool, text: &mut Text) {
-    for (number, suspect) in cut(&report.suspects, all).iter().enumerate() {
-        if number > 0 {
-            text.line(format_args!("  also: {}", suspect.text));
-        }
-        let is_chain = suspect.chain.len() > 1 && suspect.reason != "deadlock";
-        for step in suspect.chain.iter().filter(|_| is_chain).chain(&suspect.advice) {
-            text.line(format_args!("  {step}"));
-        }
+/// What the verdict rests on, how sure it is, and what to do next.
+fn grounds(report: &Report, text: &mut Text) {
+    let verdict = &report.verdict;
+    for line in &verdict.evidence {
+        text.line(format_args!("  {line}"));
     }
-    rest(text, report.suspects.len(), all, "suspects");
+    match verdict.confidence.as_deref() {
+        Some("likely") => text.line("  likely, not certain: a part of this is not recorded"),
+        Some("cannot-tell-whom") => text.line("  which rank is at fault, the recording does not show"),
+        Some("below-nccls-calls") => text.line("  the cause is below NCCL's calls: GPU, driver or network"),
+        _ => {}
+    }
+    if let Some(next) = &verdict.next {
+        text.line(format_args!("  next: {next}"));
+    }
 }
 
 fn places(places: &[Place], all: bool, text: &mut Text) {

@@ -11,7 +11,7 @@ use nccl_events::collective::{Collective, Flow};
 use nccl_events::range::{RangeField, RangeFields};
 use nccl_events::sort::Gather;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Job {
     /// Sorted by name of the part.
     pub(crate) processes: Vec<Process>,
@@ -112,13 +112,40 @@ impl Job {
         self.process_of(self.member(member)?)
     }
 
-    pub(crate) fn has_state(&self, rank: &Rank, state: RecordingState) -> bool {
-        self.process_of(rank).is_some_and(|process| process.state == state)
-    }
-
     /// Whether all records of a rank are there. If not, it may have done more, and positions mean nothing.
     pub(crate) fn is_whole(&self, rank: &Rank) -> bool {
         self.process_of(rank).is_some_and(|process| process.is_whole)
+    }
+
+    /// The job as it was at an earlier moment, all of whose records count up to then.
+    pub(crate) fn cut(&self, at_ns: u64) -> Self {
+        let mut job = self.clone();
+        job.now_ns = at_ns;
+        for process in &mut job.processes {
+            process.until_ns = process.until_ns.min(at_ns);
+            process.state = RecordingState::Gone;
+            process.activities.values_mut().for_each(|activity| activity.call = None);
+            process.unmade_since_ns.retain(|ns| *ns < at_ns);
+        }
+        let everyone = std::iter::once(&mut job.everyone);
+        for rank in job.comms.iter_mut().chain(everyone).flat_map(|comm| comm.ranks.values_mut()) {
+            rank.finalized &= rank.ended.is_some_and(|(ended_ns, _)| ended_ns < at_ns);
+            rank.open_calls.clear();
+            rank.activity.call = None;
+            for sequence in Sequence::ALL {
+                let list = &mut sequence.tail_mut(rank).list;
+                list.retain(|call| call.entered_ns < at_ns);
+                list.iter_mut().for_each(|call| call.progress.cut(at_ns));
+            }
+            for message in rank.messages.iter().filter(|message| message.entered_ns >= at_ns) {
+                if let Some(count) = rank.message_counts.get_mut(&(message.peer, message.is_send)) {
+                    *count -= 1;
+                }
+            }
+            rank.messages.retain(|message| message.entered_ns < at_ns);
+            rank.messages.iter_mut().for_each(|message| message.progress.cut(at_ns));
+        }
+        job
     }
 
     /// How long a rank has been in an operation; `None` if it entered after the moment of judgement, or has no clock.
@@ -168,6 +195,12 @@ pub(crate) struct Process {
     pub(crate) activities: BTreeMap<u32, ThreadActivity>,
     /// Whether NCCL's NVTX ranges are recorded, so that each call that a rank is in is in `activity`.
     pub(crate) shows_calls: bool,
+    /// NCCL's release, such as 2.32.3; empty if unknown.
+    pub(crate) release: String,
+    /// When calls that make a communicator returned without one: those of nonblocking communicators.
+    pub(crate) unmade_since_ns: Vec<u64>,
+    /// When the program called `ncclCommAbort`.
+    pub(crate) aborts_ns: Vec<u64>,
 }
 
 impl Process {
@@ -183,9 +216,9 @@ pub(crate) struct Actor {
     pub(crate) gpu: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Comm {
-    /// The user's name, else the id.
+    /// For people, with the size: `world (8)`.
     pub(crate) name: String,
     /// NCCL's id or hash; 0 if there is none.
     pub(crate) id: u64,
@@ -210,7 +243,7 @@ impl Comm {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rank {
     pub(crate) actor: Actor,
     pub(crate) job_rank: Option<u32>,
@@ -218,23 +251,57 @@ pub(crate) struct Rank {
     pub(crate) calls: Tail,
     /// The collectives of launched CUDA graphs: NCCL reports them only on ranks with network transfers.
     pub(crate) replays: Tail,
-    /// Sends and receives that may be incomplete.
+    /// The last sends and receives, in order.
     pub(crate) messages: Vec<Message>,
+    /// Sends and receives that have not been started, and whose peer is not recorded.
+    pub(crate) without_peer: Vec<Message>,
     /// Number of sends (true) and receives called, by peer.
     pub(crate) message_counts: BTreeMap<(u32, bool), u64>,
     pub(crate) open_calls: Vec<OpenCall>,
     pub(crate) activity: ThreadActivity,
     pub(crate) finalized: bool,
+    /// Whether it captured operations into a CUDA graph.
+    pub(crate) has_graphs: bool,
+    /// When it ended the communicator, and whether by `ncclCommAbort`.
+    pub(crate) ended: Option<(u64, bool)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
     /// NCCL's name, such as `AllReduce`.
     pub(crate) func: Arc<str>,
     pub(crate) count: u64,
+    /// Empty if only NCCL's range shows the call: then `bytes` has what is known of its size.
     pub(crate) datatype: Arc<str>,
+    pub(crate) bytes: Option<u64>,
     /// The root, for functions that have one.
     pub(crate) root: Option<i32>,
+    /// The reduction operator, which only NCCL's range has.
+    pub(crate) reduction: Option<Arc<str>>,
+    pub(crate) tuning: Option<Tuning>,
+}
+
+/// What NCCL chose for an operation. Ranks that choose differently wait for each other forever.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tuning {
+    pub(crate) algorithm: Arc<str>,
+    pub(crate) protocol: Arc<str>,
+    pub(crate) channels: u32,
+}
+
+/// Which calls are enqueued together, and behind which others they run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// The group of the calls, and of which replay they are; `None`: the call is by itself.
+    pub(crate) group: Option<(u64, u64)>,
+    /// Handle of the CUDA stream, if recorded.
+    pub(crate) stream: Option<u64>,
+    /// The thread that called, if known.
+    pub(crate) thread: Option<u32>,
+    /// When the kernel was launched.
+    pub(crate) launched_ns: Option<u64>,
+    /// Whether the program has yet to end the group, so that nothing of it is started.
+    pub(crate) is_group_open: bool,
 }
 
 impl Signature {
@@ -256,15 +323,29 @@ pub(crate) struct Call {
     /// Whether a copy engine does the work: NCCL numbers these calls separately.
     pub(crate) by_copy_engine: bool,
     pub(crate) entered_ns: u64,
+    pub(crate) place: Place,
     pub(crate) progress: Progress,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
+    /// When it ended, if it did and that is known.
+    pub(crate) ended_ns: Option<u64>,
+    /// Whether the recording would show its end.
+    pub(crate) shows_end: bool,
     pub(crate) waits: Vec<Wait>,
     pub(crate) channels_open: u32,
     pub(crate) began: bool,
+}
+
+impl Progress {
+    /// What ended later had not ended at a time.
+    fn cut(&mut self, at_ns: u64) {
+        if self.stage.is_over() && self.ended_ns.is_some_and(|ended_ns| ended_ns >= at_ns) {
+            (self.stage, self.ended_ns, self.shows_end) = (Stage::Launched, None, true);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -363,7 +444,9 @@ pub(crate) struct Message {
     pub(crate) number: u64,
     pub(crate) count: u64,
     pub(crate) datatype: Arc<str>,
+    pub(crate) bytes: Option<u64>,
     pub(crate) entered_ns: u64,
+    pub(crate) place: Place,
     pub(crate) progress: Progress,
 }
 
@@ -403,7 +486,7 @@ pub(crate) enum Positions {
     Unknown,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tail {
     /// Number of operations before those in the list.
     pub(crate) before: u64,
@@ -532,7 +615,7 @@ impl Step {
 }
 
 /// The two sequences of collectives in a communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sequence {
     Calls,
     /// The collectives of launched CUDA graphs.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  parts/*/journal ─┐
-//!                   ├─ read ─► job (plain data) ─ judge ─► blockages, suspects ─ report ─► Report: rows and sentences
-//!  archive ─────────┘                                                                        └ kept: DIR/hang.json
+//!                   ├─ read ─► job (plain data) ─► graph: who waits for what ─ judge ─► findings ─ report ─► Report
+//!  archive ─────────┘                                                                                └ kept: DIR/hang.json
 //! ```
 
 #![forbid(unsafe_code)]
@@ -14,9 +14,12 @@ use crate::read::part;
 use analysis::Trace;
 use nccl_events::Progress;
 
+mod compare;
 mod error;
+mod graph;
 mod job;
 mod judge;
+mod lifetimes;
 pub(crate) mod read;
 mod report;
 

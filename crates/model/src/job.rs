@@ -100,6 +100,55 @@ impl<M> Communicator<M> {
     }
 }
 
+/// A communicator that is to be named.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unnamed<'a> {
+    /// The user's name.
+    pub given: Option<&'a str>,
+    /// The name of one that belongs to one process.
+    pub own: Option<&'a str>,
+    pub is_world: bool,
+    /// The number of the communicator that it was split from or grown of.
+    pub parent: Option<u32>,
+    /// Number of ranks; 0 if unknown.
+    pub ranks: usize,
+}
+
+/// The names of a job's communicators for people, with their sizes, in the order of their numbers: the user's name,
+/// `world (8)` for that of all ranks, `world split 1 (4)` for what was split from it, `comm 3 (4)`.
+pub fn comm_names<'a>(comms: impl IntoIterator<Item = Unnamed<'a>>) -> Vec<String> {
+    let mut bases: Vec<String> = Vec::new();
+    let mut splits: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut all = Vec::new();
+    for (at, comm) in (1_u32..).zip(comms) {
+        let base = match comm {
+            Unnamed { given: Some(given), .. } => given.to_owned(),
+            Unnamed { is_world: true, .. } => "world".to_owned(),
+            Unnamed { parent: Some(parent), .. } => {
+                let split = splits.entry(parent).and_modify(|split| *split += 1).or_insert(1);
+                format!("{} split {split}", bases.get(index(parent)).map_or("comm", String::as_str))
+            }
+            Unnamed { own: Some(own), .. } => own.to_owned(),
+            _ => format!("comm {at}"),
+        };
+        let size = match comm.ranks {
+            0 => String::new(),
+            ranks => format!(" ({ranks})"),
+        };
+        let mut name = format!("{base}{size}");
+        for same in 2.. {
+            if names.insert(name.clone()) {
+                break;
+            }
+            name = format!("{base} #{same}{size}");
+        }
+        all.push(name);
+        bases.push(base);
+    }
+    all
+}
+
 #[derive(Debug)]
 pub struct Communicators<M> {
     twice: DuplicateClaim,

@@ -1,7 +1,7 @@
 //! Communicators of the whole archive: those of the parts merged, with a location for every rank. Also resolves
 //! contexts of other processes (PXN), once all parts are read: the ranks that transfers were done for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::job::processes::Process;
 use crate::part::manifest::{LocationKind, launched};
@@ -95,32 +95,17 @@ impl Communicators {
             };
             self.all.get(index(*world)).is_some_and(has_all)
         });
-        let mut bases: Vec<String> = Vec::with_capacity(known.len());
-        let mut splits: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        for ((at, comm), known) in (0..).zip(&mut self.all).zip(known) {
-            let base = match (known.given_name(), comm.parent) {
-                (Some(given), _) => given.to_owned(),
-                (None, _) if world == Some(at) => "world".to_owned(),
-                (None, Some(parent)) => {
-                    let split = splits.entry(parent).and_modify(|split| *split += 1).or_insert(1);
-                    format!("{} split {split}", bases.get(index(parent)).map_or("comm", String::as_str))
-                }
-                (None, None) if known.id().is_none() => known.name(),
-                (None, None) => format!("comm {}", at + 1),
-            };
-            let size = match comm.locations.len() {
-                0 => String::new(),
-                ranks => format!(" ({ranks})"),
-            };
-            comm.name = format!("{base}{size}");
-            for same in 2.. {
-                if names.insert(comm.name.clone()) {
-                    break;
-                }
-                comm.name = format!("{base} #{same}{size}");
-            }
-            bases.push(base);
+        let own: Vec<String> = known.iter().map(job::Communicator::name).collect();
+        let unnamed = (0..).zip(&self.all).zip(known.iter().zip(&own)).map(|((at, comm), (known, own))| job::Unnamed {
+            given: known.given_name(),
+            own: known.id().is_none().then_some(own),
+            is_world: world == Some(at),
+            parent: comm.parent,
+            ranks: comm.locations.len(),
+        });
+        let names = job::comm_names(unnamed);
+        for (comm, name) in self.all.iter_mut().zip(names) {
+            comm.name = name;
         }
         for stub in &mut self.stubs {
             let name = self.all.get(index(stub.comm)).map_or("?", |comm| comm.name.as_str());

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::job::{
-    Actor, Call, Comm, Job, Message, OpenCall, Positions, Process, Progress as Reached, Rank, Signature, Stage, Tail,
+    Actor, Call, Comm, Job, Message, OpenCall, Place, Positions, Process, Progress as Reached, Rank, Signature, Stage,
+    Tail,
 };
 use crate::read::align::align;
 use crate::read::part::Limitations;
@@ -203,11 +204,13 @@ impl<'a> Reading<'a> {
                     count,
                     datatype: datatype.into(),
                     root: fields.root.and_then(|root| i32::try_from(root).ok()),
+                    ..Signature::default()
                 },
                 from_api: false,
                 sequence: fields.sequence,
                 by_copy_engine: kind == Kind::CeColl,
                 entered_ns,
+                place: Place::default(),
                 progress,
             })),
             Kind::P2p => Some(Operation::Message(Message {
@@ -216,7 +219,9 @@ impl<'a> Reading<'a> {
                 number: 0,
                 count,
                 datatype: datatype.into(),
+                bytes: None,
                 entered_ns,
+                place: Place::default(),
                 progress,
             })),
             _ => None,

@@ -4,4 +4,5 @@ pub(crate) mod align;
 pub(crate) mod archive;
 mod operations;
 pub(crate) mod part;
+mod range_calls;
 mod threads;

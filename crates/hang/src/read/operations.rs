@@ -3,49 +3,53 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::job::{Call, KEPT, Message, OpenCall, Progress, Rank, Signature, Stage, Tail, Wait, WaitState};
+use crate::job::{
+    Call, KEPT, Message, OpenCall, Place, Progress, Rank, Signature, Stage, Tail, Tuning, Wait, WaitState,
+};
 use crate::read::part;
 use crate::read::part::RemovedCall;
+use crate::read::range_calls::{RangeCall, RangeCalls};
 use journal::format::Symbol;
 use journal::reader::Symbols;
 use model::process::{End, Process};
-use model::tables::{Event, EventRow, Head, OperationRow, P2p, Row, Tables};
+use model::program_ranges::reduction_name;
+use model::tables::{Coll, Event, EventRow, GroupApi, Head, OperationRow, P2p, P2pApi, Row, Tables};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::event::{ProxyOp, ProxyStep};
+use nccl_events::gpu::GpuRecord;
+use nccl_events::ids::index;
+use nccl_events::range::RangeField;
 use nccl_events::{Body, STEP_SLOTS, Table, event, state};
 
 /// Reads a process's operations. Times are those of the tables.
 pub(super) struct Reader<'a> {
+    process: &'a Process<'a>,
     tables: &'a Tables,
     symbols: &'a Symbols,
     names: BTreeMap<Symbol, Arc<str>>,
     progresses: OperationProgress<'a>,
     below: BTreeMap<EventRow, EventRow>,
+    ranges: RangeCalls<'a>,
 }
 
-#[derive(Clone, Copy)]
-enum Item {
-    /// A call and its collective below the API, or only one of the two.
-    Collective {
-        call: Option<EventRow>,
-        below: Option<EventRow>,
-    },
-    Replay(EventRow),
-    Message(Row<P2p>),
-}
-
-impl Item {
-    const fn below(self) -> Option<EventRow> {
-        match self {
-            Self::Collective { below, .. } => below,
-            Self::Replay(row) => Some(row),
-            Self::Message(row) => Some(EventRow::P2p(row)),
-        }
-    }
+/// A call as the interface, or else as NCCL's range shows it, and its operation below the API; or only some of these.
+#[derive(Clone, Copy, Default)]
+struct Item<'a> {
+    call: Option<EventRow>,
+    range: Option<RangeCall<'a>>,
+    below: Option<EventRow>,
+    is_message: bool,
+    /// Whether it belongs to a launched graph.
+    is_replay: bool,
 }
 
 /// An item and the time of its call.
-type TimedItem = (u64, Item);
+type TimedItem<'a> = (u64, Item<'a>);
+
+/// What tells the groups of an interface's calls, of launch plans and of ranges apart.
+const OF_CALLS: u64 = 0;
+const OF_PLANS: u64 = 1;
+const OF_RANGES: u64 = 2;
 
 impl<'a> Reader<'a> {
     /// `table` is the version of the interface that NCCL called.
@@ -53,14 +57,12 @@ impl<'a> Reader<'a> {
         let Process { tables, symbols, links, .. } = process;
         let mut below = BTreeMap::new();
         for linked in links.operations.all.iter().filter(|linked| linked.repetition == 0) {
-            let row = linked.operation.event();
-            if let EventRow::Coll(_) | EventRow::CeColl(_) = row
-                && let Some(call) = tables.find(tables.operation(linked.operation).parent)
-            {
-                below.insert(call, row);
+            if let Some(call) = tables.find(tables.operation(linked.operation).parent) {
+                below.insert(call, linked.operation.event());
             }
         }
-        Self { tables, symbols, names: BTreeMap::new(), progresses: OperationProgress::new(process, table), below }
+        let (names, progresses) = (BTreeMap::new(), OperationProgress::new(process, table));
+        Self { process, tables, symbols, names, progresses, below, ranges: RangeCalls::new(process) }
     }
 
     fn name(&mut self, symbol: Symbol) -> Arc<str> {
@@ -69,7 +71,7 @@ impl<'a> Reader<'a> {
 
     /// The rank of each context, by context id, without actor and finalization.
     pub(super) fn ranks(&mut self) -> BTreeMap<u64, Rank> {
-        let mut items: BTreeMap<u64, Vec<TimedItem>> = BTreeMap::new();
+        let mut items: BTreeMap<u64, Vec<TimedItem<'a>>> = BTreeMap::new();
         let mut ranks: BTreeMap<u64, Rank> = BTreeMap::new();
         for row in self.tables.events.in_order() {
             let Some(head) = self.tables.head(row) else {
@@ -77,17 +79,27 @@ impl<'a> Reader<'a> {
             };
             let context = self.tables.context_of(head);
             if let Some(item) = self.item(row, head) {
-                items.entry(context).or_default().push((head.start, item));
-            } else if let Some(call) = self.open_call(row, head) {
+                let start = item.range.map_or(head.start, |call| call.range.start.min(head.start));
+                items.entry(context).or_default().push((start, item));
+            }
+            if self.tables.is_captured(row) {
+                ranks.entry(context).or_default().has_graphs = true;
+            }
+            if let Some(call) = self.open_call(row, head) {
                 ranks.entry(context).or_default().open_calls.push(call);
             }
+        }
+        for (context, range) in self.ranges.without_operation() {
+            let id = self.tables.contexts.get(index(context)).map_or(0, |context| context.id);
+            let item = Item { range: Some(range), is_message: range.function.is_send().is_some(), ..Item::default() };
+            items.entry(id).or_default().push((range.range.start, item));
         }
         for (context, mut items) in items {
             // Sorted by call; calls whose records are removed precede the others.
             items
                 .sort_by_cached_key(|(start, item)| self.removed_call(*item).map_or((*start, 0), |number| (0, number)));
             // A removed group may be kept in part: it does not count if there are later calls.
-            let is_whole = |item: Item| matches!(item, Item::Collective { .. }) && self.removed_call(item).is_none();
+            let is_whole = |item: Item<'_>| !item.is_message && !item.is_replay && self.removed_call(item).is_none();
             if items.iter().any(|(_, item)| is_whole(*item)) {
                 items.retain(|(_, item)| self.removed_call(*item).is_none());
             }
@@ -104,24 +116,30 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn item(&self, row: EventRow, head: &Head) -> Option<Item> {
+    fn item(&self, row: EventRow, head: &Head) -> Option<Item<'a>> {
+        let below = Item { below: Some(row), is_message: matches!(row, EventRow::P2p(_)), ..Item::default() };
+        let replay = Item { is_replay: true, ..below };
         match row {
-            EventRow::CollApi(_) => (!self.tables.is_captured(row))
-                .then(|| Item::Collective { call: Some(row), below: self.below.get(&row).copied() }),
-            // NCCL reports captured operations at capture, or when they run.
+            EventRow::CollApi(_) | EventRow::P2pApi(_) => (!self.tables.is_captured(row)).then(|| Item {
+                call: Some(row),
+                below: self.below.get(&row).copied(),
+                is_message: matches!(row, EventRow::P2pApi(_)),
+                ..Item::default()
+            }),
+            // NCCL reports captured operations at capture, or when they run. Captured messages cannot be counted: both
+            // ends need not report them equally often.
             EventRow::Coll(_) | EventRow::CeColl(_) if self.is_captured(head) => {
-                (!self.progresses.is_at_capture(row)).then_some(Item::Replay(row))
+                (!self.progresses.is_at_capture(row)).then_some(replay)
             }
-            EventRow::Coll(_) | EventRow::CeColl(_) => match self.tables.find(head.parent) {
+            EventRow::P2p(_) if self.is_captured(head) => None,
+            EventRow::Coll(_) | EventRow::CeColl(_) | EventRow::P2p(_) => match self.tables.find(head.parent) {
                 // The first operation of a call is counted with the call.
-                Some(call @ EventRow::CollApi(_)) => (self.below.get(&call) != Some(&row)).then_some(Item::Replay(row)),
-                _ => Some(Item::Collective { call: None, below: Some(row) }),
+                Some(call @ (EventRow::CollApi(_) | EventRow::P2pApi(_))) => {
+                    (self.below.get(&call) != Some(&row) && !below.is_message).then_some(replay)
+                }
+                _ => Some(Item { range: self.ranges.of_operation(row), ..below }),
             },
-            // Captured messages cannot be counted: both ends need not report them equally often.
-            EventRow::P2p(p2p) => {
-                (self.tables[p2p].fields.peer >= 0 && !self.is_captured(head)).then_some(Item::Message(p2p))
-            }
-            EventRow::Group(_) | EventRow::GroupApi(_) | EventRow::P2pApi(_) | EventRow::KernelLaunch(_) => None,
+            EventRow::Group(_) | EventRow::GroupApi(_) | EventRow::KernelLaunch(_) => None,
             EventRow::ProxyOp(_) | EventRow::ProxyStep(_) | EventRow::ProxyCtrl(_) | EventRow::NetPlugin(_) => None,
             EventRow::KernelCh(_) | EventRow::KernelPhase(_) | EventRow::CeSync(_) | EventRow::CeBatch(_) => None,
             EventRow::Unknown(_) => None,
@@ -129,10 +147,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The number of a collective's call on its thread, if the call was removed recently.
-    fn removed_call(&self, item: Item) -> Option<u64> {
-        let Item::Collective { call: None, below: Some(row) } = item else {
-            return None;
-        };
+    fn removed_call(&self, item: Item<'_>) -> Option<u64> {
+        let row = item.below.filter(|_| item.call.is_none() && !item.is_replay && !item.is_message)?;
         let removed = part::removed_call(self.tables, self.tables.head(row)?)?;
         if let RemovedCall::Near(number) = removed { Some(number) } else { None }
     }
@@ -154,17 +170,16 @@ impl<'a> Reader<'a> {
         Some(OpenCall { what, is_in_nccl, since_ns: head.start })
     }
 
-    fn fill(&mut self, items: &[TimedItem], rank: &mut Rank) {
-        let ran_until = self.progresses.ran_until(items.iter().filter_map(|(_, item)| item.below()));
+    fn fill(&mut self, items: &[TimedItem<'a>], rank: &mut Rank) {
+        let ran_until = self.progresses.ran_until(items.iter().filter_map(|(_, item)| item.below));
         let (mut calls, mut replays) = (Vec::new(), Vec::new());
         for &(start, item) in items {
-            match item {
-                Item::Collective { call, below } => calls.extend(self.call(start, call, below, ran_until)),
-                Item::Replay(row) => replays.extend(self.call(start, None, Some(row), ran_until)),
-                Item::Message(row) => self.message(row, ran_until, rank),
+            if item.is_message {
+                self.message(start, item, ran_until, rank);
+            } else if let Some(call) = self.call(start, item, ran_until) {
+                if item.is_replay { replays.push(call) } else { calls.push(call) }
             }
         }
-        // Without transfers and kernel channels nothing shows when a message is complete.
         let unneeded = rank.messages.len().saturating_sub(KEPT);
         rank.messages.drain(..unneeded);
         if self.tables.removed.segments > 0 {
@@ -175,60 +190,145 @@ impl<'a> Reader<'a> {
         (rank.calls, rank.replays) = (Tail::from_calls(calls), Tail::from_calls(replays));
     }
 
-    fn call(
-        &mut self,
-        entered_ns: u64,
-        call: Option<EventRow>,
-        below: Option<EventRow>,
-        ran_until: LastRunning,
-    ) -> Option<Call> {
+    fn call(&mut self, entered_ns: u64, item: Item<'a>, ran_until: LastRunning) -> Option<Call> {
         let body = |row: Option<EventRow>| self.tables.body(row?);
-        let (sequence, by_copy_engine) = match body(below) {
+        let (sequence, by_copy_engine) = match body(item.below) {
             Some(Body::Coll(event::Coll { sequence, .. })) => (Some(sequence), false),
             Some(Body::CeColl(event::CeColl { sequence, .. })) => (Some(sequence), true),
             _ => (None, false),
         };
-        let (func, count, datatype, root) = match body(call.or(below))? {
-            Body::CollApi(coll) => (coll.func, coll.count, coll.datatype, coll.root),
-            Body::Coll(coll) => (coll.func, coll.count, coll.datatype, coll.root),
-            Body::CeColl(coll) => (coll.func, coll.count, coll.datatype, coll.root),
-            _ => return None,
+        let stated = match body(item.call.or(item.below)) {
+            Some(Body::CollApi(coll)) => Some((coll.func, coll.count, coll.datatype, coll.root)),
+            Some(Body::Coll(coll)) => Some((coll.func, coll.count, coll.datatype, coll.root)),
+            Some(Body::CeColl(coll)) => Some((coll.func, coll.count, coll.datatype, coll.root)),
+            _ => None,
         };
-        let func = self.name(func);
-        let has_root = Collective::named(&*func).is_some_and(Collective::has_root);
+        let range = item.range.map(|call| call.range);
+        let range = range.or_else(|| self.process.links.ranges.around_call(self.tables, item.call?));
+        let number = |field| range.and_then(|range| range.range.fields.get(field));
+        let root =
+            |root: Option<i32>, func: &str| root.filter(|_| Collective::named(func).is_some_and(Collective::has_root));
+        let mut what = match stated {
+            Some((func, count, datatype, of)) => {
+                let (func, bytes) = (self.name(func), self.process.meanings.bytes(count, datatype));
+                let root = root(Some(of), &func);
+                Signature {
+                    root,
+                    func,
+                    count,
+                    datatype: self.name(datatype),
+                    bytes: Some(bytes),
+                    ..Signature::default()
+                }
+            }
+            None => {
+                let func = item.range?.function.name();
+                let root = root(number(RangeField::Root).and_then(|root| i32::try_from(root).ok()), func);
+                Signature { func: func.into(), bytes: number(RangeField::Bytes), root, ..Signature::default() }
+            }
+        };
+        what.reduction = number(RangeField::Reduction).map(|number| reduction_name(number).into());
+        what.tuning = match item.below {
+            Some(EventRow::Coll(row)) => Some(self.tuning(row)),
+            _ => None,
+        };
         Some(Call {
-            what: Signature { func, count, datatype: self.name(datatype), root: has_root.then_some(root) },
-            from_api: call.is_some(),
+            what,
+            from_api: item.call.is_some(),
             sequence,
             by_copy_engine,
             entered_ns,
-            progress: self.progresses.progress(call, below, ran_until),
+            place: self.place(item),
+            progress: self.progress(item, ran_until),
         })
     }
 
-    fn message(&mut self, row: Row<P2p>, ran_until: LastRunning, rank: &mut Rank) {
-        let operation = &self.tables[row];
-        let P2p { func, datatype, count, peer, .. } = operation.fields;
-        let is_send = Function::named(&*self.name(func)).and_then(Function::is_send);
-        let (Ok(peer), Some(is_send)) = (u32::try_from(peer), is_send) else {
+    fn tuning(&mut self, row: Row<Coll>) -> Tuning {
+        let Coll { algorithm, protocol, channels, .. } = self.tables[row].fields;
+        Tuning { algorithm: self.name(algorithm), protocol: self.name(protocol), channels: channels.into() }
+    }
+
+    fn progress(&self, item: Item<'a>, ran_until: LastRunning) -> Progress {
+        let Some(call) = item.range.filter(|_| item.below.is_none() && item.call.is_none()) else {
+            return self.progresses.progress(item.call, item.below, ran_until);
+        };
+        // NCCL starts nothing for no elements.
+        if call.range.range.fields.get(RangeField::Bytes) == Some(0) {
+            return Progress { stage: Stage::Done, ended_ns: Some(call.range.start), ..Progress::default() };
+        }
+        let stage = if call.has_returned { Stage::Called } else { Stage::Calling };
+        Progress { stage, ..Progress::default() }
+    }
+
+    fn place(&self, item: Item<'a>) -> Place {
+        let tables = self.tables;
+        let linked = item.below.and_then(|row| self.progresses.at(row)).and_then(|at| self.process.links.operation(at));
+        let launch = linked.and_then(|linked| linked.own_launch());
+        let plan = linked.map(|linked| tables.operation(linked.operation).plan).filter(|plan| *plan != 0);
+        let call = item.call.and_then(|call| tables.head(call));
+        let head = call.or_else(|| tables.head(item.below?));
+        let thread = head.map(|head| head.thread).or(item.range.map(|call| call.range.thread));
+        let stream = match item.call {
+            Some(EventRow::CollApi(row)) => Some(tables[row].fields.stream),
+            Some(EventRow::P2pApi(row)) => Some(tables[row].fields.stream),
+            _ => None,
+        };
+        let of_call = call.map(|call| call.parent).filter(|parent| *parent != 0);
+        let group = tables.get::<GroupApi>(of_call.unwrap_or(0));
+        let is_program_group = group.is_some_and(|group| {
+            group.fields.depth > 1 && group.stop().is_none() && !group.has_state(state::GROUP_END_API_START)
+        });
+        let of_range = item.range.and_then(|call| call.group);
+        Place {
+            group: of_call
+                .map(|group| (group, OF_CALLS))
+                .or(of_range.map(|group| (group, OF_RANGES)))
+                .or(plan.map(|plan| (plan, OF_PLANS))),
+            stream: stream.or_else(|| launch.map(|launch| tables[launch].fields.stream)),
+            thread: thread.map(|thread| tables.first_index_of_thread(thread)),
+            launched_ns: launch.map(|launch| tables[launch].start),
+            is_group_open: is_program_group || item.range.is_some_and(|call| call.is_group_open),
+        }
+    }
+
+    fn message(&mut self, entered_ns: u64, item: Item<'a>, ran_until: LastRunning, rank: &mut Rank) {
+        let below = item.below.and_then(EventRow::as_row::<P2p>).map(|row| self.tables[row].fields);
+        let call = item.call.and_then(EventRow::as_row::<P2pApi>).map(|row| self.tables[row].fields);
+        let range = item.range.map(|call| call.range);
+        let range = range.or_else(|| self.process.links.ranges.around_call(self.tables, item.call?));
+        let number = |field| range.and_then(|range| range.range.fields.get(field));
+        let func = call.map(|call| call.func).or(below.map(|below| below.func));
+        let function = match func {
+            Some(func) => Function::named(&*self.name(func)),
+            None => item.range.map(|call| call.function),
+        };
+        let Some(is_send) = function.and_then(Function::is_send) else {
             return;
         };
-        let number = rank.message_counts.entry((peer, is_send)).or_default();
-        let number = std::mem::replace(number, *number + 1);
-        let progress = self.progresses.progress(None, Some(EventRow::P2p(row)), ran_until);
-        if progress.stage.is_over() {
+        let peer = below.and_then(|below| u32::try_from(below.peer).ok());
+        let peer = peer.or_else(|| number(RangeField::Peer).and_then(|peer| u32::try_from(peer).ok()));
+        let stated = call.map(|call| (call.count, call.datatype)).or(below.map(|below| (below.count, below.datatype)));
+        let bytes = stated.map(|(count, datatype)| self.process.meanings.bytes(count, datatype));
+        let mut message = Message {
+            peer: peer.unwrap_or(u32::MAX),
+            is_send,
+            number: 0,
+            count: stated.map_or(0, |(count, _)| count),
+            datatype: stated.map_or_else(|| "".into(), |(_, datatype)| self.name(datatype)),
+            bytes: bytes.or_else(|| number(RangeField::Bytes)),
+            entered_ns,
+            place: self.place(item),
+            progress: self.progress(item, ran_until),
+        };
+        if peer.is_none() {
+            if !message.progress.stage.is_over() {
+                rank.without_peer.push(message);
+            }
             return;
         }
-        let call = self.tables.head_of(operation.parent);
-        rank.messages.push(Message {
-            peer,
-            is_send,
-            number,
-            count,
-            datatype: self.name(datatype),
-            entered_ns: call.map_or(operation.start, |call| call.start.min(operation.start)),
-            progress,
-        });
+        let number = rank.message_counts.entry((message.peer, is_send)).or_default();
+        message.number = std::mem::replace(number, *number + 1);
+        rank.messages.push(message);
     }
 }
 
@@ -258,6 +358,8 @@ pub(super) struct OperationProgress<'a> {
     children: BTreeMap<u32, Children>,
     /// Whether a launch has not returned, by group and context.
     launches: BTreeMap<(u64, u64), bool>,
+    /// Whether GPUs are timed, so that the end of each launch would be recorded.
+    times_launches: bool,
 }
 
 impl<'a> OperationProgress<'a> {
@@ -270,6 +372,10 @@ impl<'a> OperationProgress<'a> {
             proxies: Proxies::new(tables, table),
             children: BTreeMap::new(),
             launches: BTreeMap::new(),
+            times_launches: tables
+                .gpu
+                .iter()
+                .any(|at| matches!(at.record, GpuRecord::LaunchTime(_) | GpuRecord::Kernel(_))),
         };
         progresses.join_children();
         for launch in &tables.events.kernel_launches {
@@ -359,7 +465,28 @@ impl<'a> OperationProgress<'a> {
                 None => Stage::Enqueued,
             }
         };
-        Progress { stage, waits, channels_open: children.channels_open, began: self.has_begun(at) }
+        let linked = links.operation(at);
+        let (proxies, channels) = linked.map_or((0, 0), |linked| (linked.proxies, linked.kernel_channels));
+        let is_launched = linked.is_some_and(|linked| linked.own_launch().is_some());
+        Progress {
+            stage,
+            ended_ns: self.ended_ns(at, end),
+            shows_end: proxies > 0 || channels > 0 || (is_launched && self.times_launches),
+            waits,
+            channels_open: children.channels_open,
+            began: self.has_begun(at),
+        }
+    }
+
+    fn ended_ns(&self, at: u32, end: End) -> Option<u64> {
+        let linked = self.process.links.operation(at)?;
+        let gpu = self.process.links.gpu.intervals(index(at));
+        match end {
+            End::Timed => gpu.by_cupti.or(gpu.by_events).map(|ran| ran.end),
+            End::KernelChannels => linked.kernel_host.map(|(_, last)| last),
+            End::Transfers => linked.proxy_last,
+            End::Open | End::Unknown => None,
+        }
     }
 
     /// The stage of a call without a record below the API.

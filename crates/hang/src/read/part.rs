@@ -26,14 +26,14 @@ use journal::part::is_done;
 use journal::part::{JOURNAL, ProcessInfo, part_name, read_process};
 use journal::reader::{Error as JournalError, Removed};
 use model::communicators::{CommIdentity, impossible_ranks};
-use model::job::{Claim, CommDefinition, Communicator, Communicators, DuplicateClaim};
+use model::job::{Claim, CommDefinition, Communicator, Communicators, DuplicateClaim, Unnamed, comm_names};
 use model::job::{Evidence, RecordingState, is_blank};
 use model::links::transfers;
 use model::links::transfers::RemoteTransfers;
 use model::tables::builder::TableBuilder;
 use model::tables::ranges::SwitchAt;
 use model::tables::{Head, Tables};
-use nccl_events::ids::EventId;
+use nccl_events::ids::{EventId, index};
 use nccl_events::schema::Lack;
 use nccl_events::sort::Gather;
 use nccl_events::{Kind, MOST_RANKS, Progress};
@@ -56,13 +56,50 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
     read_with_transfers_of_others(&mut parts, &directories, &moment);
     let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
     let mut comms = Communicators::new(DuplicateClaim::Newer);
-    for (number, Part { process, claims, .. }) in parts.into_iter().enumerate() {
-        comms.add((number, &process.part), claims);
-        job.processes.push(process);
+    let mut parents: BTreeMap<u64, u64> = BTreeMap::new();
+    // The archive has the processes in this order, which gives communicators the same names.
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|at| parts.get(*at).map(|part| part.process.launcher_rank.unwrap_or(u32::MAX)));
+    for number in order {
+        let Some(part) = parts.get_mut(number) else { continue };
+        comms.add((number, &part.process.part), std::mem::take(&mut part.claims));
+        parents.extend(part.parents.iter().copied());
     }
-    job.comms = comms.into_key_order().map(comm).collect();
+    job.processes = parts.into_iter().map(|part| part.process).collect();
+    let own: Vec<(Option<String>, Option<String>)> = comms
+        .all
+        .iter()
+        .map(|known| (known.given_name().map(str::to_owned), known.id().is_none().then(|| known.name())))
+        .collect();
+    job.comms = comms.all.into_iter().map(comm).collect();
     job.number();
+    name(&mut job, &own, &parents);
     Ok(job)
+}
+
+/// Names the communicators as the archive will.
+fn name(job: &mut Job, own: &[(Option<String>, Option<String>)], parents: &BTreeMap<u64, u64>) {
+    let largest = job.comms.iter().map(|comm| comm.size).max();
+    let launched = job.processes.iter().filter_map(|process| process.launcher_size).max().unwrap_or(0);
+    let processes = job.processes.len();
+    let number_of = |id: u64| {
+        let mut found = (0..).zip(&job.comms).filter(|(_, comm)| comm.id == id).map(|(at, _)| at);
+        found.next().filter(|_: &u32| found.next().is_none())
+    };
+    let unnamed = (0..).zip(&job.comms).zip(own).map(|((at, comm), (given, own))| {
+        let has_all = processes + comm.missing().len() >= index(launched) && Some(comm.size) == largest;
+        Unnamed {
+            given: given.as_deref(),
+            own: own.as_deref(),
+            is_world: comm.has_all && has_all,
+            parent: parents.get(&comm.id).and_then(|parent| number_of(*parent)).filter(|parent| *parent < at),
+            ranks: index(comm.size),
+        }
+    });
+    let names = comm_names(unnamed);
+    for (comm, name) in job.comms.iter_mut().zip(names) {
+        comm.name = name;
+    }
 }
 
 /// Reads those parts again whose operations' transfers other processes of the host did (PXN).
@@ -115,6 +152,8 @@ struct Part {
     process: Process,
     claims: Vec<Claim<Rank>>,
     boot_id: String,
+    /// The communicators that others were split from or grown of, by NCCL's ids.
+    parents: Vec<(u64, u64)>,
     /// 0 without a journal.
     process_tag: u16,
     /// What it transferred for operations of other processes (PXN).
@@ -263,10 +302,19 @@ impl Part {
             process,
             claims,
             boot_id: info.boot_id.clone(),
+            parents: parents(&model),
             process_tag: tables.process_tag,
             for_others: transfers::transfers_for_others(&tables, &model.links.transfers),
         }
     }
+}
+
+/// The ids of communicators, each with the id of the one that it was split from or grown of.
+fn parents(model: &model::process::Process<'_>) -> Vec<(u64, u64)> {
+    let tables = model.tables;
+    let id = |context: u32| tables.contexts.get(index(context)).map(|context| context.comm.comm_id);
+    let parents = model.links.ranges.parents(tables);
+    parents.map(|(context, of, parent)| (context.and_then(id).unwrap_or(of), parent)).collect()
 }
 
 /// Reports empty files of a journal: every file is created with records in it.
@@ -291,6 +339,7 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
         until_ns: moment.pair.realtime_ns,
         event_mask: Some(info.event_mask),
         has_clock: true,
+        release: info.nccl_version.clone(),
         ..Process::default()
     }
 }
@@ -358,6 +407,8 @@ fn ranks(
     let mut recorded = Reader::new(model, info.table).ranks();
     let threads = Threads::of(tables, symbols, comms, process.state == RecordingState::Ended);
     if process.has_clock {
+        (process.aborts_ns, process.unmade_since_ns) = (threads.aborts(), threads.unmade_since());
+        process.aborts_ns.iter_mut().chain(&mut process.unmade_since_ns).for_each(|ns| *ns = realtime(*ns));
         process.shows_calls = threads.show_calls;
         process.activities = threads.activity_of_gpus();
         process.activities.values_mut().for_each(|activity| activity.convert_times(&realtime));
@@ -368,6 +419,7 @@ fn ranks(
         rank.actor = Actor { process: number, gpu: member.gpu };
         let context = tables.find_context(id);
         rank.finalized = context.is_some_and(|context| tables.is_finalized(context));
+        rank.ended = context.and_then(|context| threads.end_of_context(context));
         let began_ns = realtime(context.and_then(|context| tables.began(context)).unwrap_or(0));
         if process.kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
             rank.calls.positions = Positions::Unknown;
@@ -385,13 +437,17 @@ fn ranks(
 
 fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
     let calls = rank.calls.list.iter_mut().chain(&mut rank.replays.list);
-    let calls = calls.map(|call| (&mut call.entered_ns, &mut call.progress));
-    let messages = rank.messages.iter_mut().map(|message| (&mut message.entered_ns, &mut message.progress));
-    for (entered_ns, progress) in calls.chain(messages) {
+    let calls = calls.map(|call| (&mut call.entered_ns, &mut call.place, &mut call.progress));
+    let messages = rank.messages.iter_mut().chain(&mut rank.without_peer);
+    let messages = messages.map(|message| (&mut message.entered_ns, &mut message.place, &mut message.progress));
+    for (entered_ns, place, progress) in calls.chain(messages) {
         *entered_ns = realtime(*entered_ns);
+        place.launched_ns = place.launched_ns.map(&realtime);
+        progress.ended_ns = progress.ended_ns.map(&realtime);
         progress.waits.iter_mut().for_each(|wait| wait.since_ns = realtime(wait.since_ns));
     }
     rank.open_calls.iter_mut().for_each(|call| call.since_ns = realtime(call.since_ns));
+    rank.ended = rank.ended.map(|(ns, is_abort)| (realtime(ns), is_abort));
     rank.activity.convert_times(&realtime);
 }
 

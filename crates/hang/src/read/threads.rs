@@ -16,6 +16,8 @@ use nccl_events::sort::Gather;
 /// NCCL's work on a thread of CUDA's, which is no call of the program.
 const NO_CALL: &str = "hostStreamPlanCallback";
 
+const ABORT: &str = "ncclCommAbort";
+
 /// The threads of a process. Times are those of the tables.
 pub(super) struct Threads<'a> {
     tables: &'a Tables,
@@ -120,6 +122,45 @@ impl<'a> Threads<'a> {
                 thread.open.insert(place, at);
             }
         }
+    }
+
+    /// NCCL's ranges of these calls, in order.
+    fn ranges_of(&self, is_one: impl Fn(&str) -> bool) -> Vec<&'a RangeAt> {
+        let ranges = self.tables.ranges.all.iter().filter(|_| self.show_calls);
+        let ranges = ranges.filter(|at| self.is_nccl(&at.range) && is_one(self.symbols.text(at.range.name)));
+        let mut ranges: Vec<&RangeAt> = ranges.collect();
+        ranges.sort_by_key(|at| at.start);
+        ranges
+    }
+
+    /// When the program called `ncclCommAbort`.
+    pub(super) fn aborts(&self) -> Vec<u64> {
+        self.ranges_of(|name| name == ABORT).into_iter().map(|at| at.start).collect()
+    }
+
+    /// When a communicator rank was ended, and whether by `ncclCommAbort`: NCCL's range does not say of which one.
+    pub(super) fn end_of_context(&self, context: u32) -> Option<(u64, bool)> {
+        let mut calls = self.tables.comm_calls.iter();
+        let at = calls.find(|call| !call.is_init && call.context == Some(context))?.start;
+        let aborts = self.ranges_of(|name| name == ABORT);
+        let aborted = aborts.into_iter().find(|range| range.start <= at && range.end(u64::MAX) >= at);
+        Some((aborted.map_or(at, |range| range.start), aborted.is_some()))
+    }
+
+    /// When calls that make a communicator returned without one, as they do for a nonblocking one or after an error.
+    pub(super) fn unmade_since(&self) -> Vec<u64> {
+        let is_left_out = |at: &RangeAt| at.range.fields.get(RangeField::SplitColor) == Some(u64::MAX);
+        let mut calls = self.ranges_of(|name| Step::from_call(name).is_some_and(|step| step != Step::End));
+        calls.retain(|at| !is_left_out(at));
+        let mut inits: Vec<u64> =
+            self.tables.comm_calls.iter().filter(|call| call.is_init).map(|call| call.end).collect();
+        inits.sort_unstable();
+        for began in inits {
+            if let Some(made) = calls.iter().rposition(|at| at.start <= began) {
+                calls.remove(made);
+            }
+        }
+        calls.into_iter().filter_map(|at| at.stop).collect()
     }
 
     fn text(&self, range: &Range<Symbol>) -> String {

@@ -5,9 +5,8 @@ use std::{fs, io};
 
 use crate::error::Error;
 use crate::job::{Job, Process, state_name};
-use crate::judge::blockage::NoRecentEvents;
-use crate::judge::suspects::Suspect;
-use crate::judge::{Judgement, blockage, judge};
+use crate::judge::{Finding, Judgement, Suspect, judge};
+use crate::lifetimes::{NoRecentEvents, find_no_recent_events};
 use crate::report::ranks::comm_row;
 use crate::report::rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
 use analysis::units::{plural, time};
@@ -16,28 +15,56 @@ use journal::host;
 use journal::part::{part_name, read_process};
 use model::job::{RecordingState, is_blank};
 
+pub(crate) mod culprits;
+pub(crate) mod deadlocks;
+mod explain;
+pub(crate) mod lines;
 mod ranks;
 pub(crate) mod rows;
 mod sentences;
+mod words;
 
 /// Judges a job. Waits shorter than `after_ns` do not count as hanging.
 pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     let judgement = judge(job, after_ns);
     let comms = job.comms.iter().enumerate();
     let communicators: Vec<CommRow> = comms.map(|(index, comm)| comm_row(job, index, comm, &judgement)).collect();
-    // Computed once: in a large communicator every rank can be a suspect, and the text of a wait lists all of them.
-    let waits: Vec<String> = judgement.blockages.iter().map(|blockage| sentences::waits(job, blockage)).collect();
-    let suspects = judgement.suspects.iter().map(|suspect| suspect_row(job, &judgement, &waits, suspect));
-    let silence = blockage::find_no_recent_events(job, after_ns);
-    let (kind, text) = verdict(job, &judgement, &communicators, silence.as_ref(), after_ns);
+    let silence = find_no_recent_events(job, after_ns);
+    let (kind, text) = verdict(job, &judgement, silence.as_ref(), after_ns);
+    let finding = match kind {
+        Kind::Hang | Kind::Unknown => judgement.hang.as_ref(),
+        Kind::Mismatch => judgement.mismatches.first(),
+        Kind::PastHang => judgement.past.as_ref(),
+        Kind::Unsafe => judgement.is_unsafe.as_ref(),
+        Kind::Died | Kind::Quiet | Kind::Waiting | Kind::Nothing => None,
+    };
+    let suspects = finding
+        .into_iter()
+        .flat_map(|finding| finding.suspects.iter().map(|suspect| suspect_row(job, finding, suspect)));
+    let mut ranks: Vec<u32> = finding
+        .into_iter()
+        .flat_map(|finding| &finding.suspects)
+        .filter_map(|suspect| job.comm(suspect.member.0)?.job_rank(suspect.member.1))
+        .collect();
+    nccl_events::sort::sort(&mut ranks);
+    ranks.dedup();
+    let verdict = Verdict {
+        found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown | Kind::PastHang | Kind::Unsafe),
+        kind,
+        text,
+        reason: finding.map(|finding| finding.reason.name().into()),
+        ranks,
+        evidence: evidence(job, &judgement, finding),
+        confidence: finding.map(|finding| finding.confidence.name().into()),
+        next: finding.and_then(|finding| finding.next.clone()),
+    };
     let silence = silence.filter(|_| kind == Kind::Quiet);
     Report {
-        format: 1,
+        format: 2,
         directory: directory.to_owned(),
         time_ns: job.now_ns,
         after_ns,
         source: if job.is_archive { "archive" } else { "journals" }.into(),
-        verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown), kind, text },
         suspects: suspects.collect(),
         quiet: silence.map(|silence| ranks::report(job, &silence)),
         ranks: rows::rows(job),
@@ -45,40 +72,42 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         processes: job.processes.iter().map(process_row).collect(),
         communicators,
         archive_events: None,
+        verdict,
     }
 }
 
-fn verdict(
-    job: &Job,
-    judgement: &Judgement,
-    comms: &[CommRow],
-    silence: Option<&NoRecentEvents>,
-    after_ns: u64,
-) -> (Kind, String) {
-    let suspect = judgement.suspects.first();
-    let suspected = suspect.map(|suspect| sentences::verdict(job, &judgement.blockages, suspect));
-    if let Some(text) = suspected.as_ref().filter(|_| !judgement.is_unsure) {
-        let doubt = if judgement.is_brief { "; a job that works can be killed in so short a wait, too" } else { "" };
-        return (Kind::Hang, format!("HANG: {text}{doubt}"));
+/// What the verdict rests on, and what else was found.
+fn evidence(job: &Job, judgement: &Judgement, finding: Option<&Finding>) -> Vec<String> {
+    let mut lines = finding.map_or_else(Vec::new, |finding| finding.evidence.clone());
+    let others = judgement.mismatches.iter().filter(|one| finding.is_none_or(|finding| !is_same(finding, one)));
+    lines.extend(others.take(3).map(|one| format!("also: {}", one.line)));
+    lines.extend(lines::releases(job).filter(|releases| !lines.contains(releases)));
+    lines
+}
+
+/// Whether two findings are of the same difference: the waits are only in one line.
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    one.reason == other.reason && one.evidence.starts_with(&other.evidence)
+}
+
+fn verdict(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, after_ns: u64) -> (Kind, String) {
+    if let Some(found) = judgement.hang.as_ref().filter(|_| !judgement.is_unsure) {
+        return (Kind::Hang, format!("HANG: {}", found.line));
     }
-    for comm in comms {
-        if let Some(mismatch) = comm.sequences.iter().find_map(|one| one.mismatch.as_ref()) {
-            let text = format!("MISMATCH: communicator {}: {}; nothing hangs in it yet", comm.name, mismatch.text);
-            return (Kind::Mismatch, text);
-        }
+    if let Some(found) = &judgement.past {
+        return (Kind::PastHang, format!("PAST HANG: {}", found.line));
     }
-    if let Some(text) = sentences::stuck_in_call(job, after_ns) {
-        return (Kind::Hang, format!("HANG: {text}"));
+    if let Some(found) = judgement.mismatches.first() {
+        return (Kind::Mismatch, format!("MISMATCH: {}", found.line));
     }
     let gone: Vec<&Process> = job.processes.iter().filter(|one| one.state == RecordingState::Gone).collect();
     if let Some(first) = gone.first().filter(|_| !job.is_over()) {
         return (Kind::Died, format!("DIED: {}", sentences::died(job, first, gone.len())));
     }
-    let longest = judgement.blockages.iter().max_by_key(|one| one.longest_ns());
     let after = time(after_ns);
-    match (longest, silence) {
-        (Some(blockage), _) if judgement.is_unsure => {
-            let text = suspected.unwrap_or_else(|| sentences::waits(job, blockage));
+    match (&judgement.longest, silence) {
+        (Some((waits, _)), _) if judgement.is_unsure => {
+            let text = judgement.hang.as_ref().map_or(waits, |found| &found.line);
             let text = format!(
                 "CANNOT TELL: when the recording ended, {text}; that is less than {after} (--after): the job may have \
                  hung, or have been killed while it worked"
@@ -86,11 +115,11 @@ fn verdict(
             (Kind::Unknown, text)
         }
         (Some(_), _) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
-        (Some(blockage), _) => {
-            let waits = sentences::waits(job, blockage);
-            let why = match blockage.takes_ns() {
-                ns if ns > after_ns => format!("NCCL may take {} to make a communicator of many ranks", time(ns)),
-                _ => format!("that is less than {after} (--after)"),
+        (Some((waits, ns)), _) => {
+            let why = if *ns >= after_ns {
+                "NCCL may take a minute to make a communicator of many ranks".to_owned()
+            } else {
+                format!("that is less than {after} (--after)")
             };
             let word = if job.is_over() { "No hang" } else { "Not yet a hang" };
             (Kind::Waiting, format!("{word}: {waits}; {why}"))
@@ -101,7 +130,10 @@ fn verdict(
             (Kind::Unknown, format!("CANNOT TELL: {}", ranks::verdict(job, silence)))
         }
         (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", ranks::verdict(job, silence))),
-        (None, None) => nobody_waits(job),
+        (None, None) => match &judgement.is_unsafe {
+            Some(found) => (Kind::Unsafe, format!("UNSAFE: {}", found.line)),
+            None => nobody_waits(job),
+        },
     }
 }
 
@@ -120,20 +152,19 @@ fn nobody_waits(job: &Job) -> (Kind, String) {
     (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {workaround}"))
 }
 
-fn suspect_row(job: &Job, judgement: &Judgement, waits: &[String], suspect: &Suspect) -> SuspectRow {
+fn suspect_row(job: &Job, finding: &Finding, suspect: &Suspect) -> SuspectRow {
     let (index, rank) = suspect.member;
-    let process = job.process_of_member(suspect.member);
     let comm = job.comm(index);
     SuspectRow {
         reason: suspect.reason.name().into(),
         communicator: comm.map(|comm| comm.name.clone()).unwrap_or_default(),
         rank,
         job_rank: comm.and_then(|comm| comm.job_rank(rank)),
-        process: process.map(Process::address),
+        process: job.process_of_member(suspect.member).map(Process::address),
         ranks_blocked: suspect.blocked,
-        text: sentences::suspect(job, &judgement.blockages, suspect),
-        advice: sentences::advice(suspect.reason, process),
-        chain: suspect.chain.iter().filter_map(|&at| waits.get(at)).cloned().collect(),
+        text: suspect.text.clone(),
+        advice: finding.next.clone(),
+        chain: suspect.chain.clone(),
     }
 }
 

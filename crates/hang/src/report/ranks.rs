@@ -4,16 +4,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::compare::Mismatch;
+use crate::graph::parts::Described;
 use crate::job::{Actor, Call, Comm, Job, Message, Process, Rank, Sequence, Stage, Wait, WaitState, state_name};
-use crate::judge::Judgement;
-use crate::judge::blockage::{Blockage, Cause, Mismatch, NoRecentEvents, Operation};
-use crate::judge::collectives::ProgressOfRanks;
+use crate::judge::{Judgement, ProgressOfRanks, WaitingMessage};
+use crate::lifetimes::NoRecentEvents;
 use crate::report::rows::{
     CollectiveRow, CommRow, MessageRow, MismatchCall, MismatchRow, QuietReport, QuietRow, RankRow, SequenceRow,
     Straggler, WaitRow, are_all_outside, call_text,
 };
 use crate::report::sentences::records;
-use crate::report::{rows, sentences};
+use crate::report::{lines, rows};
 use analysis::units::{plural, time};
 use model::job::RecordingState;
 use nccl_events::Kind;
@@ -339,11 +340,8 @@ fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<Str
 }
 
 pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgement) -> CommRow {
-    let blockages = judgement.blockages.iter().filter(|one| one.comm == index);
-    let messages = blockages.filter_map(|blockage| match &blockage.operation {
-        Operation::Message(message) => Some(message_row(job, comm, blockage, message)),
-        Operation::Collective { .. } | Operation::Step(_) => None,
-    });
+    let messages = judgement.messages.iter().filter(|one| one.member.0 == index);
+    let messages = messages.filter_map(|waiting| message_row(job, comm, waiting));
     let all_progress = judgement.progress.get(index).into_iter().flatten();
     CommRow {
         name: comm.name.clone(),
@@ -401,28 +399,32 @@ fn collective_row(comm: &Comm, sequence: Sequence, position: u64, is_sure: bool)
 }
 
 fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> MismatchRow {
-    let calls = mismatch.groups.iter().map(|(what, ranks)| {
-        // If some calls are not from the API, only functions were compared: shows the arguments all the same.
+    let calls = mismatch.groups.iter().filter_map(|(_, ranks)| {
         let mut members = ranks.iter().filter_map(|rank| comm.ranks.get(rank));
-        let call: Option<&Call> = members.find_map(|rank| sequence.tail(rank).at(mismatch.position));
-        let what = call.map_or(what, |call| &call.what);
-        MismatchCall {
+        let call: &Call = members.find_map(|rank| sequence.tail(rank).at(mismatch.position))?;
+        Some(MismatchCall {
             ranks: ranks.clone(),
-            function: rows::function(what),
-            count: what.count,
-            datatype: what.datatype.to_string(),
-            root: what.root,
-        }
+            call: lines::arguments(&Described::Collective(call), mismatch),
+            function: rows::function(&call.what),
+            count: call.what.count,
+            datatype: call.what.datatype.to_string(),
+            root: call.what.root,
+        })
     });
-    let text = sentences::mismatch(job, comm, mismatch);
-    MismatchRow { position: mismatch.position + 1, text, calls: calls.collect() }
+    let text = lines::mismatch(job, mismatch, None).line;
+    MismatchRow {
+        position: mismatch.position + 1,
+        difference: mismatch.difference.name().into(),
+        text,
+        calls: calls.collect(),
+    }
 }
 
-fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -> MessageRow {
-    // The blockage of a message has one waiter.
-    let (number, for_ns) = blockage.waiters.first().copied().unwrap_or((0, 0));
-    let rank = comm.ranks.get(&number);
-    MessageRow {
+fn message_row(job: &Job, comm: &Comm, waiting: &WaitingMessage) -> Option<MessageRow> {
+    let (_, number) = waiting.member;
+    let rank = comm.ranks.get(&number)?;
+    let message: &Message = rank.messages.get(waiting.message)?;
+    Some(MessageRow {
         rank: number,
         job_rank: comm.job_rank(number),
         function: message.func().into(),
@@ -431,11 +433,11 @@ fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -
         count: message.count,
         datatype: message.datatype.to_string(),
         stage: message.progress.stage.name().into(),
-        for_ns,
-        peer_called: matches!(blockage.cause, Cause::AllEntered(_)),
-        waits: rank.map_or_else(Vec::new, |rank| wait_rows(job, rank, &message.progress.waits)),
-        text: sentences::waits(job, blockage),
-    }
+        for_ns: waiting.waited_ns,
+        peer_called: waiting.peer_called,
+        waits: wait_rows(job, rank, &message.progress.waits),
+        text: waiting.text.clone(),
+    })
 }
 
 /// How many of the last collectives are compared at most, and how many are needed.

@@ -2,14 +2,9 @@
 //! of operations, ranks and communicators, and of the calls and ranges that a rank is in.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::job::{
-    Comm, Job, Member, Message, NcclCall, OpenRange, Process, Rank, Sequence, Signature, ThreadActivity, state_name,
-};
-use crate::judge::blockage::{Blockage, Operation, StepCall};
-use crate::judge::suspects::Suspect;
+use crate::job::{Comm, Job, Message, NcclCall, OpenRange, Process, Rank, Signature, ThreadActivity, state_name};
 use analysis::units::{count, time};
 use model::job::RecordingState;
 use nccl_events::archive::path_of_ranges;
@@ -102,7 +97,23 @@ pub struct Verdict {
     /// Whether the job hangs, or has an error that will make it hang: exit code 1.
     pub found: bool,
     pub kind: Kind,
+    /// One line, of at most 110 characters for a finding, with the word that says what it means.
     pub text: String,
+    /// What the finding is, such as `not-called`: that of the suspects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Name>,
+    /// The suspects by their numbers in the job, as far as known.
+    #[serde(default)]
+    pub ranks: Vec<u32>,
+    /// What the line rests on, the most convincing first.
+    #[serde(default)]
+    pub evidence: Vec<String>,
+    /// `certain`, `likely`, `cannot-tell-whom` or `below-nccls-calls`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Name>,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -110,6 +121,10 @@ pub struct Verdict {
 pub enum Kind {
     Hang,
     Mismatch,
+    /// The job hung, was aborted, and went on.
+    PastHang,
+    /// It did not hang, but NCCL does not guarantee that.
+    Unsafe,
     Died,
     Quiet,
     Waiting,
@@ -294,6 +309,9 @@ impl CollectiveRow {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct MismatchRow {
     pub position: u64,
+    /// What differs first, such as `counts`.
+    #[serde(default)]
+    pub difference: Name,
     pub text: String,
     pub calls: Vec<MismatchCall>,
 }
@@ -301,6 +319,9 @@ pub struct MismatchRow {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct MismatchCall {
     pub ranks: Vec<u32>,
+    /// The call with the arguments that matter.
+    #[serde(default)]
+    pub call: String,
     pub function: String,
     pub count: u64,
     pub datatype: String,
@@ -406,22 +427,6 @@ pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
     verb(ranks, "rank", "ranks")
 }
 
-pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
-    let Some(of) = job.comm(comm) else {
-        return format!("{} {}", noun(list), rank_list(list));
-    };
-    let processes = list.iter().filter_map(|rank| job.process_of_member((comm, *rank)));
-    if of.lacks_numbers {
-        return addresses(processes.map(Process::address));
-    }
-    let mut addresses: Vec<String> = processes.map(Process::address).collect();
-    addresses.dedup();
-    match addresses.len() {
-        1..=MOST_ADDRESSES => format!("{} [{}]", ranks(of, list), addresses.join(", ")),
-        _ => ranks(of, list),
-    }
-}
-
 /// Processes whose ranks are not known.
 pub(crate) fn addresses(all: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = all.collect();
@@ -437,45 +442,9 @@ pub(crate) const fn verb<'a>(list: &[u32], one: &'a str, several: &'a str) -> &'
     if list.len() == 1 { one } else { several }
 }
 
-pub(crate) fn comm(job: &Job, index: usize) -> &str {
-    job.comm(index).map_or("?", |comm| &comm.name)
-}
-
-/// An operation with its communicator, if that is known.
-pub(crate) fn in_comm(job: &Job, blockage: &Blockage) -> String {
-    let what = operation(job, blockage.comm, &blockage.operation);
-    match &blockage.operation {
-        Operation::Step(StepCall { knows_comm: false, .. }) => what,
-        _ => format!("{what} of communicator {}", comm(job, blockage.comm)),
-    }
-}
-
-pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
-    members(job, comm, &[rank])
-}
-
 pub(crate) fn position(position: u64, from_beginning: bool) -> String {
     let of = if from_beginning { "" } else { " of those kept" };
     format!("collective {position}{of}")
-}
-
-pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String {
-    let (sequence, at, what) = match operation {
-        Operation::Message(one) => return message(job.comms.get(comm), one),
-        Operation::Step(call) => return call.name.clone(),
-        Operation::Collective { sequence, position, what } => (*sequence, position, what),
-    };
-    // `stats` shows NCCL's number, which identifies a call if positions do not count from the beginning.
-    let at = match (at.index, at.sequence) {
-        (Some(index), Some(sequence)) if at.from_beginning => {
-            format!("{}, sequence {sequence}", position(index + 1, true))
-        }
-        (_, Some(sequence)) => format!("sequence {sequence}"),
-        (Some(index), None) => position(index + 1, false),
-        (None, None) => "not known which".to_owned(),
-    };
-    let graphs = if sequence == Sequence::Replays { " of launched CUDA graphs" } else { "" };
-    format!("{} ({at}{graphs})", function(what))
 }
 
 /// `in ncclCommSplit for 42.000 s`, if the rank is in a call.
@@ -533,29 +502,4 @@ pub(super) fn are_all_outside<'a>(processes: impl IntoIterator<Item = &'a Proces
     processes
         .into_iter()
         .all(|process| process.shows_calls && process.activities.values().all(|one| one.call.is_none()))
-}
-
-/// The rank that waits longest of those whose program has ranges, and these: ", rank 0 in `train_step`".
-pub(super) fn waiter(job: &Job, blockage: &Blockage, found: &Suspect) -> String {
-    let ranges = |(rank, for_ns): &(u32, u64)| {
-        let member = (blockage.comm, *rank);
-        let text = ranges_text(&job.member(member)?.activity).filter(|_| member != found.member)?;
-        Some((*for_ns, Reverse(*rank), text))
-    };
-    blockage.waiters.iter().filter_map(ranges).max().map_or_else(String::new, |(_, Reverse(rank), text)| {
-        let who = match job.comm(blockage.comm).filter(|comm| !comm.lacks_numbers) {
-            Some(comm) => ranks(comm, &[rank]),
-            None => member(job, (blockage.comm, rank)),
-        };
-        format!(", {who} {text}")
-    })
-}
-
-/// Nothing says which ranks a communicator that is being made will have, nor whose end the end of one waits for.
-pub(super) const fn may_take_part(call: &StepCall, ranks: &[u32]) -> &'static str {
-    if call.is_end {
-        verb(ranks, "whether the call waits for it is not known", "whether the call waits for them is not known")
-    } else {
-        verb(ranks, "whether it takes part is not known", "whether they take part is not known")
-    }
 }

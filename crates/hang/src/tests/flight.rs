@@ -76,7 +76,7 @@ fn one_number_in_common_says_where_all_are() {
     assert_eq!(befores(&job), [aligned(0), aligned(20), aligned(30)]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "world", 2, 2));
-    assert_says(&report.verdict.text, &["ncclAllReduce (sequence 41)"]);
+    assert_says(&report.verdict.text, &["rank 2 has not called ncclAllReduce (sequence 41) of world"]);
     let sequence = &report.communicators[0].sequences[0];
     assert!(!sequence.from_beginning);
     assert_eq!((&*sequence.entered, &*sequence.not_entered), (&[0, 1][..], &[2][..]));
@@ -91,7 +91,7 @@ fn what_is_before_the_first_kept_of_all_is_not_claimed_to_be_complete() {
     let report = judge(&job);
     let sequence = &report.communicators[0].sequences[0];
     assert!(sequence.last_complete.is_none());
-    assert_eq!(suspect(&report).0, "unknown");
+    assert_eq!(suspect(&report).0, "running");
 }
 
 #[test]
@@ -130,15 +130,14 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
     let job = flight(vec![cut(0, vec![idle(), open()]), cut(1, vec![idle(), idle(), open()]), cut(2, vec![idle()])]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("unrecorded", "world", 2, 2));
-    assert_says(&report.verdict.text, &["who is behind is not known"]);
+    assert_says(&report.verdict.text, &["whether rank 2 called ncclBroadcast of world is not recorded"]);
     let sequence = &report.communicators[0].sequences[0];
     assert_eq!(sequence.position_unknown, [0, 1, 2]);
     assert!(sequence.entered.is_empty() && sequence.first_incomplete.is_none());
 
     // All wait.
     let report = judge(&flight(vec![cut(0, vec![open()]), cut(1, vec![idle(), open()])]));
-    assert_eq!(suspect(&report).0, "unknown");
-    assert_says(&report.verdict.text, &["is not known"]);
+    assert_eq!(suspect(&report).0, "running");
 
     // If not even an open call is seen, the report says that a wait would not be visible.
     let report = judge(&flight(vec![cut(0, vec![idle()]), cut(1, vec![idle(), idle()])]));
@@ -153,7 +152,7 @@ fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
     };
     let report = judge(&flight(ranks()));
     assert_eq!(suspect(&report), ("unrecorded", "world", 2, 2));
-    assert_says(&report.verdict.text, &["only the last 60.000 s are kept"]);
+    assert_says(&report.verdict.text, &["whether rank 2 called ncclAllReduce (sequence 41) of world is not recorded"]);
     let sequence = &report.communicators[0].sequences[0];
     assert_eq!(sequence.position_unknown, [2]);
     assert!(sequence.not_entered.is_empty());
@@ -187,8 +186,9 @@ fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
     let aligned = |before| (before, Positions::Aligned);
     assert_eq!(befores(&job), [aligned(0), aligned(7), aligned(5)]);
     let report = judge(&job);
-    assert_eq!(suspect(&report), ("mismatch", "world", 1, 1));
-    assert_says(&report.verdict.text, &["rank 1 seems to have left out a call", "in collective 11 of those kept"]);
+    assert_eq!(suspect(&report), ("mismatch", "world", 1, 3));
+    assert_says(&report.verdict.text, &["collective 11 of those kept different functions: rank 1 differs"]);
+    assert_says(&report.verdict.evidence.join("\n"), &["what follows agrees if rank 1 left out one call before it"]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
     let mut job = flight(vec![rank(0, and(reduced(0..=40), waiting(41))), cut(1, reduced(30..=40))]);
     assert_eq!(befores(&job), [(0, Positions::Counted), (30, Positions::Aligned)]);
     let report = judge(&job);
-    assert_says(&report.verdict.text, &["(collective 42, sequence "]);
+    assert_says(&report.verdict.text, &["rank 1 has not called ncclAllReduce #42 of world"]);
     assert!(report.communicators[0].sequences[0].from_beginning);
     // A written part only gives the number, from the beginning: that does not help to place the others.
     let mut written = rank(0, Vec::new());

@@ -1,7 +1,7 @@
 //! Judges invented jobs: each is a table of ranks, with their calls and the stages of the calls.
 
 use crate::job::{
-    Actor, Call, Comm, Job, Message, OpenCall, Positions, Process, Progress, Rank, Signature, Stage, Tail, Wait,
+    Actor, Call, Comm, Job, Message, OpenCall, Place, Positions, Process, Progress, Rank, Signature, Stage, Tail, Wait,
     WaitState,
 };
 use crate::report::report;
@@ -44,11 +44,12 @@ fn rank(process: usize, calls: Vec<Call>) -> Rank {
 /// A call, entered `seconds_ago`.
 fn call(func: &str, count: u64, seconds_ago: u64, stage: Stage) -> Call {
     Call {
-        what: Signature { func: func.into(), count, datatype: "ncclFloat32".into(), root: None },
+        what: Signature { func: func.into(), count, datatype: "ncclFloat32".into(), ..Signature::default() },
         from_api: true,
         sequence: None,
         by_copy_engine: false,
         entered_ns: NOW_NS - seconds_ago * SECOND_NS,
+        place: Place::default(),
         progress: Progress { stage, began: stage >= Stage::Running, ..Progress::default() },
     }
 }
@@ -125,7 +126,9 @@ fn message(peer: u32, is_send: bool, stage: Stage) -> Message {
         number: 0,
         count: 8,
         datatype: "ncclFloat32".into(),
+        bytes: Some(32),
         entered_ns: NOW_NS - 20 * SECOND_NS,
+        place: Place::default(),
         progress: Progress { stage, ..Progress::default() },
     }
 }

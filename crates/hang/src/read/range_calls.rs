@@ -1,0 +1,167 @@
+//! Calls of collectives, sends and receives that only NCCL's NVTX ranges show: all of the releases before 2.28, and
+//! those with which NCCL has nothing to do.
+
+use std::collections::BTreeMap;
+
+use model::process::Process;
+use model::program_ranges::RangeRole;
+use model::tables::ranges::{RangeAt, RangeKind};
+use model::tables::{EventRow, Head, OperationRow, Tables};
+use nccl_events::collective::{Collective, Function};
+use nccl_events::range::RangeField;
+
+/// A call as NCCL's range shows it.
+#[derive(Clone, Copy)]
+pub(super) struct RangeCall<'a> {
+    pub(super) range: &'a RangeAt,
+    pub(super) function: Function,
+    /// When the outermost group around it began.
+    pub(super) group: Option<u64>,
+    /// Whether the program has yet to call the group's end.
+    pub(super) is_group_open: bool,
+    /// Whether the call, and the end of its group, returned.
+    pub(super) has_returned: bool,
+}
+
+pub(super) struct RangeCalls<'a> {
+    /// By the operation below the API.
+    by_operation: BTreeMap<EventRow, RangeCall<'a>>,
+    /// The others, each with the index of its context.
+    others: Vec<(u32, RangeCall<'a>)>,
+}
+
+/// The function that a range of NCCL's is a call of. What NCCL turns into sends and receives is known by these.
+fn function(name: &str) -> Option<Function> {
+    let name = name.strip_prefix("nccl")?;
+    let function = Function::named(if name == "Bcast" { "Broadcast" } else { name })?;
+    let is_derived = matches!(
+        function,
+        Function::Collective(Collective::AlltoAll | Collective::Gather | Collective::Scatter) | Function::SendRecv
+    );
+    (!is_derived).then_some(function)
+}
+
+/// The outermost group that a thread is in.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    depth: u32,
+    began: u64,
+    /// Indices of the calls in it.
+    first: usize,
+}
+
+impl<'a> RangeCalls<'a> {
+    pub(super) fn new(process: &'a Process<'a>) -> Self {
+        let mut found = Self { by_operation: BTreeMap::new(), others: Vec::new() };
+        let calls = calls(process);
+        // Without the beginning, the k-th operation is not that of the k-th call.
+        let mut places = BTreeMap::new();
+        if process.tables.removed.segments == 0 {
+            places = operations(process);
+        }
+        let mut counts: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+        for (context, call) in calls {
+            let name = call.function.name();
+            let has_none = call.range.range.fields.get(RangeField::Bytes) == Some(0);
+            let operations = places.get(&(context, name)).filter(|_| !has_none);
+            let count = counts.entry((context, name)).or_default();
+            match operations.and_then(|operations| operations.get(*count)) {
+                Some(operation) => _ = found.by_operation.insert(*operation, call),
+                None => found.others.push((context, call)),
+            }
+            *count += usize::from(!has_none);
+        }
+        found
+    }
+
+    pub(super) fn of_operation(&self, operation: EventRow) -> Option<RangeCall<'a>> {
+        self.by_operation.get(&operation).copied()
+    }
+
+    /// The calls without an operation, each with the index of its context.
+    pub(super) fn without_operation(&self) -> impl Iterator<Item = (u32, RangeCall<'a>)> {
+        self.others.iter().copied()
+    }
+}
+
+/// The calls whose communicator is known, by thread and time.
+fn calls<'a>(process: &'a Process<'a>) -> Vec<(u32, RangeCall<'a>)> {
+    let Process { tables, symbols, links, .. } = process;
+    let mut contexts: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    for (at, context) in (0..).zip(&tables.contexts) {
+        // Of two ranks of one communicator, the range does not say which called.
+        contexts.entry(context.comm.comm_id).and_modify(|known| *known = None).or_insert(Some(at));
+    }
+    let mut ranges: Vec<(u32, &RangeAt, RangeRole)> = tables
+        .ranges
+        .all
+        .iter()
+        .zip(&links.ranges.roles)
+        .filter(|(range, role)| **role != RangeRole::User && matches!(range.kind, RangeKind::Pushed { .. }))
+        .map(|(range, role)| (tables.first_index_of_thread(range.thread), range, *role))
+        .collect();
+    ranges.sort_by_key(|(thread, range, _)| (*thread, range.start, range.order));
+    let mut found: Vec<(u32, RangeCall<'a>)> = Vec::new();
+    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    for (thread, range, role) in ranges {
+        let group = groups.entry(thread).or_default();
+        let has_ended = range.stop.or(range.cut).is_some();
+        match symbols.text(range.range.name) {
+            "ncclGroupStart" => {
+                if group.depth == 0 {
+                    (group.began, group.first) = (range.start, found.len());
+                }
+                group.depth += 1;
+            }
+            "ncclGroupEnd" => {
+                group.depth = group.depth.saturating_sub(1);
+                if group.depth == 0 {
+                    for (_, call) in found.iter_mut().skip(group.first) {
+                        (call.is_group_open, call.has_returned) = (false, has_ended);
+                    }
+                }
+            }
+            name => {
+                let id = range.range.fields.get(RangeField::CommId).unwrap_or(0);
+                let context = contexts.get(&id).copied().flatten().filter(|_| role == RangeRole::Call);
+                if let (Some(context), Some(function)) = (context, function(name)) {
+                    let is_in_group = group.depth > 0;
+                    let call = RangeCall {
+                        range,
+                        function,
+                        group: is_in_group.then_some(group.began),
+                        is_group_open: is_in_group,
+                        has_returned: has_ended && !is_in_group,
+                    };
+                    found.push((context, call));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The operations that have no call of the interface, in order, by context and function.
+fn operations<'a>(process: &'a Process<'a>) -> BTreeMap<(u32, &'a str), Vec<EventRow>> {
+    let Process { tables, symbols, links, .. } = process;
+    let is_called = |head: &Head| matches!(tables.find(head.parent), Some(EventRow::CollApi(_) | EventRow::P2pApi(_)));
+    let mut all: Vec<(u64, u32, OperationRow)> = links
+        .operations
+        .all
+        .iter()
+        .map(|linked| (linked.operation, tables.operation(linked.operation)))
+        .filter(|(_, operation)| !is_called(operation))
+        .filter_map(|(row, operation)| Some((operation.start, operation.context_at()?, row)))
+        .collect();
+    all.sort_unstable();
+    let mut found: BTreeMap<(u32, &str), Vec<EventRow>> = BTreeMap::new();
+    for (_, context, row) in all {
+        let name = symbols.text(func(tables, row));
+        found.entry((context, name)).or_default().push(row.event());
+    }
+    found
+}
+
+fn func(tables: &Tables, row: OperationRow) -> journal::format::Symbol {
+    tables.operation(row).func
+}
