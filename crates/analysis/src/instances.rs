@@ -362,7 +362,7 @@ impl Trace {
     }
 
     /// The same with other attributes: the fewer, the faster.
-    pub(crate) fn instances_with<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy>(
+    pub fn instances_with<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy>(
         &'a self,
         location: LocationRef,
         mut each: impl FnMut(&InstanceOf<F>),

@@ -27,7 +27,7 @@ mod statistics;
 pub mod units;
 
 pub use crate::instances::{
-    Connection, ConnectionRank, Instance, Instances, Lane, LaneKind, Sequences, Slice, Slices, Step,
+    Connection, ConnectionRank, Instance, InstanceOf, Instances, Lane, LaneKind, Sequences, Slice, Slices, Step,
 };
 pub use crate::read::archive::{
     Boot, Clock, Fields, Recorded, RegionInfo, Role, Trace, in_parallel, is_merged, is_nccl, property, stated,

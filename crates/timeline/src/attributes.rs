@@ -190,16 +190,38 @@ impl AttributeWriter<'_, '_> {
             }
             EventRow::ProxyOp(row) => self.proxy(&tables[row]),
             EventRow::CollApi(row) => {
+                self.member_of(head)?;
                 self.reduction_of(row)?;
                 self.within(head)
             }
-            EventRow::GroupApi(_) | EventRow::P2pApi(_) => self.within(head),
+            EventRow::P2pApi(_) => {
+                self.member_of(head)?;
+                self.peer_of(event)?;
+                self.within(head)
+            }
+            EventRow::GroupApi(_) => self.within(head),
             EventRow::KernelLaunch(row) => self.launch(row),
             EventRow::KernelCh(row) => self.channel(row),
             EventRow::ProxyCtrl(_) | EventRow::KernelPhase(_) => Ok(()),
             EventRow::Group(_) | EventRow::Coll(_) | EventRow::P2p(_) => Ok(()),
             EventRow::CeColl(_) | EventRow::CeSync(_) | EventRow::CeBatch(_) | EventRow::Unknown(_) => Ok(()),
         }
+    }
+
+    /// The communicator rank that a call is for.
+    fn member_of(&mut self, call: &Head) -> otf2::Result<()> {
+        let Some(member) = self.model.member_of(call) else {
+            return Ok(());
+        };
+        self.add(attribute::Comm, member.comm)?;
+        self.add(attribute::Rank, member.rank)
+    }
+
+    /// The peer of a call, which only NCCL's range has.
+    fn peer_of(&mut self, call: EventRow) -> otf2::Result<()> {
+        let range = self.model.links.ranges.around_call(self.model.tables, call);
+        let peer = range.and_then(|range| i32::try_from(range.range.fields.get(RangeField::Peer)?).ok());
+        peer.map_or(Ok(()), |peer| self.add(attribute::Peer, peer))
     }
 
     fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {

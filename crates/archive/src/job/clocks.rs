@@ -15,7 +15,8 @@ use nccl_events::schema::carriers::Value;
 use nccl_events::schema::definition::{
     ClockAnchors, ClockCorrection, ClockDrift, ClockReference, ClockRelation, ClockSource, ClockUncertainty,
     ClockViolations, ClockWorstViolation, GpuClockBoundsAbove, GpuClockBoundsBelow, GpuClockBoundsOfKernels,
-    GpuClockCalibration, GpuClockDrift, GpuClockLines, GpuClockResidual, LauncherRank, ProcessId, property,
+    GpuClockCalibration, GpuClockDrift, GpuClockLines, GpuClockResidual, LauncherRank, LauncherSize, ProcessId,
+    Release, property,
 };
 use nccl_events::schema::{Lines, Listed, Most, Statements, Sum};
 use nccl_events::sort::Gather;
@@ -262,6 +263,12 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     }
     if let Some(rank) = process.environment.rank {
         properties.push(property(LauncherRank, rank.into()));
+    }
+    if let Some(size) = process.environment.size {
+        properties.push(property(LauncherSize, size.into()));
+    }
+    if !process.nccl_version.is_empty() {
+        properties.push(property(Release, process.nccl_version.clone()));
     }
     if !manifest.anchors.is_empty() {
         properties.push(property(ClockSource, manifest.clock.source.clone()));

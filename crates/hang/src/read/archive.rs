@@ -1,23 +1,54 @@
 //! Builds a [`Job`] from an archive whose journals are removed: from its operations, calls and properties.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::job::{
-    Actor, Call, Comm, Job, Message, OpenCall, Place, Positions, Process, Progress as Reached, Rank, Signature, Stage,
-    Tail,
+    Actor, Call, Comm, Job, Message, Place, Positions, Process, Progress as Reached, Rank, Signature, Stage, Tail,
+    Tuning,
 };
 use crate::read::align::align;
+use crate::read::archive_threads::{Called, CalledFor, OpenGroup, ProcessCalls};
 use crate::read::part::Limitations;
-use analysis::read::{Member, Members};
-use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
+use analysis::read::Members;
+use analysis::{Clock, InstanceOf, Role, Trace, is_nccl, stated, try_in_parallel};
 use model::job::RecordingState;
-use nccl_events::archive::{LocationKind, RegionClass, Timing};
-use nccl_events::collective::{Function, ends_communicator};
-use nccl_events::ids::{ContextId, EventId};
-use nccl_events::schema::definition::{ClockAnchors, LauncherRank, ProcessId};
+use nccl_events::archive::Timing;
+use nccl_events::collective::{Collective, Function};
+use nccl_events::schema::definition::{ClockAnchors, LauncherRank, LauncherSize, ProcessId, Release};
 use nccl_events::{Kind, Progress};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
+
+nccl_events::fields! {
+    struct OperationFields {
+        event: Event,
+        parent: Parent,
+        launch: Launch,
+        replay: Replay,
+        sequence: Sequence,
+        count: Count,
+        datatype: Datatype,
+        bytes: Bytes,
+        root: Root,
+        peer: Peer,
+        algorithm: Algorithm,
+        protocol: Protocol,
+        channels: Channels,
+        timing: Timing,
+        is_unfinished: Unfinished,
+    }
+}
+
+/// An operation of a communicator as it ran.
+#[derive(Clone, Copy, Debug)]
+struct Ran<'a> {
+    function: Function,
+    by_copy_engine: bool,
+    start_ns: u64,
+    end_ns: u64,
+    fields: OperationFields<'a>,
+}
 
 pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> {
     if !is_nccl(&trace.archive) {
@@ -27,39 +58,58 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     let doubts = Limitations::of(trace);
     let reading = Reading { trace, clock: Clock::from_trace(trace), start_ns: trace.start_ns().unwrap_or(0) };
     progress.begin("operations", members.all.len() as u64);
-    let ranks = try_in_parallel(&members.all, |member| {
-        let rank = reading.rank(member.location);
+    let ran = try_in_parallel(&members.all, |member| {
+        let ran = reading.ran(member.location);
         progress.step();
-        rank
+        ran
     });
-    let ranks: Vec<FoundRank> = ranks?;
+    let ran: Vec<Vec<Ran<'_>>> = ran?;
     progress.end();
-    let mut processes = reading.processes(&doubts)?;
-    for (member, found) in members.all.iter().zip(&ranks) {
-        processes.add(&members, member, found);
-    }
+    let calls = reading.calls()?;
     let mut job = Job { is_archive: true, ..Job::default() };
+    let mut numbers: BTreeMap<LocationGroupRef, usize> = BTreeMap::new();
+    let none = ProcessCalls::default();
+    for group in trace.processes() {
+        numbers.insert(group, job.processes.len());
+        job.processes.push(reading.process(group, calls.get(&group).unwrap_or(&none), &doubts));
+    }
     job.comms = members.communicators.iter().map(|comm| reading.comm(*comm)).collect();
-    for (member, FoundRank { mut rank, .. }) in members.all.iter().zip(ranks) {
+    let of_job = reading.of_job_ranks(&members);
+    for (member, ran) in members.all.iter().zip(ran) {
         // A rank without a process is left out rather than assigned to another process.
-        let Some(number) = processes.number(&members, member) else {
+        let job_rank = usize::try_from(member.job_rank).ok().and_then(|at| members.job_ranks.get(at));
+        let Some((group, number)) = job_rank.and_then(|rank| Some((rank.process, *numbers.get(&rank.process)?))) else {
             continue;
         };
+        let process_calls = calls.get(&group).unwrap_or(&none);
+        let at = usize::try_from(member.communicator).unwrap_or(usize::MAX);
+        let Some((comm, reference)) = job.comms.get_mut(at).zip(members.communicators.get(at)) else { continue };
+        let mut rank = RankReader::new(process_calls, (reference.get(), member.rank), comm.id).rank(ran);
         rank.actor = Actor { process: number, gpu: member.job_rank };
-        rank.finalized = processes.all.get(number).is_some_and(|process| process.state == RecordingState::Ended);
+        let process = job.processes.get_mut(number);
+        rank.finalized |= process.as_ref().is_some_and(|process| process.state == RecordingState::Ended);
         if doubts.is_flight {
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
         }
-        rank.open_calls = processes.open_calls(number, member.job_rank);
-        let comm = usize::try_from(member.communicator).ok().and_then(|at| job.comms.get_mut(at));
-        if let Some(comm) = comm {
-            comm.ranks.insert(member.rank, rank);
+        if let (Some(process), Some(members)) = (process, of_job.get(&member.job_rank)) {
+            let last_ns = rank.calls.list.iter().filter_map(|call| call.progress.ended_ns).max().unwrap_or(0);
+            process.until_ns = process.until_ns.max(last_ns);
+            let is_only = process.activities.is_empty() || process.activities.contains_key(&member.job_rank);
+            rank.activity = process_calls.activity(members, is_only);
+            process.activities.insert(member.job_rank, rank.activity.clone());
+        }
+        comm.ranks.insert(member.rank, rank);
+    }
+    for (group, number) in &numbers {
+        // A process without a communicator counts as one GPU.
+        let process = job.processes.get_mut(*number).filter(|process| process.activities.is_empty());
+        if let (Some(process), Some(calls)) = (process, calls.get(group)) {
+            process.activities.insert(0, calls.activity(&BTreeSet::new(), true));
         }
     }
     job.comms.retain(|comm| !comm.ranks.is_empty());
     job.comms.iter_mut().for_each(align);
-    job.processes = processes.all;
     job.number();
     job.now_ns = job.processes.iter().map(|process| process.until_ns).max().unwrap_or(reading.start_ns);
     (job.missing, job.signs, job.open_below) = (doubts.missing, doubts.signs, doubts.open_below);
@@ -67,72 +117,14 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
 }
 
 /// The archive being read. Times become CLOCK_REALTIME ns.
-struct Reading<'a> {
-    trace: &'a Trace,
+pub(super) struct Reading<'a> {
+    pub(super) trace: &'a Trace,
     clock: Clock,
     start_ns: u64,
 }
 
-#[derive(Default)]
-struct Processes {
-    all: Vec<Process>,
-    numbers: BTreeMap<LocationGroupRef, usize>,
-    /// By process: calls that have not returned, with the slots of their threads.
-    open_calls: Vec<Vec<(Option<u16>, OpenCall)>>,
-    /// By process: ranks of the job by slot of the threads that called their operations; `None` has all ranks.
-    callers: BTreeMap<usize, BTreeMap<Option<u16>, BTreeSet<u32>>>,
-}
-
-impl Processes {
-    fn number(&self, members: &Members, member: &Member) -> Option<usize> {
-        let of_job = members.job_ranks.get(usize::try_from(member.job_rank).ok()?)?;
-        self.numbers.get(&of_job.process).copied()
-    }
-
-    fn add(&mut self, members: &Members, member: &Member, found: &FoundRank) {
-        let Some(number) = self.number(members, member) else {
-            return;
-        };
-        if let Some(process) = self.all.get_mut(number) {
-            process.until_ns = process.until_ns.max(found.last_ns);
-        }
-        let callers = self.callers.entry(number).or_default();
-        for slot in found.slots.iter().map(|slot| Some(*slot)).chain([None]) {
-            callers.entry(slot).or_default().insert(member.job_rank);
-        }
-    }
-
-    /// The unreturned calls of a rank's process that may belong to the rank.
-    fn open_calls(&self, process: usize, job_rank: u32) -> Vec<OpenCall> {
-        let callers = self.callers.get(&process);
-        let all = callers.and_then(|callers| callers.get(&None));
-        let calls = self.open_calls.get(process).into_iter().flatten().filter_map(|(slot, call)| {
-            let ranks = slot.and_then(|slot| callers?.get(&Some(slot))).or(all)?;
-            let whose = if ranks.len() > 1 { " (a thread of its process; of which rank is not known)" } else { "" };
-            ranks.contains(&job_rank).then_some(OpenCall { what: format!("{}{whose}", call.what), ..call.clone() })
-        });
-        calls.collect()
-    }
-}
-
-struct FoundRank {
-    rank: Rank,
-    last_ns: u64,
-    /// The slots of the threads that called the rank's operations.
-    slots: BTreeSet<u16>,
-}
-
-#[derive(Default)]
-struct Calls {
-    inits: u64,
-    destroys: u64,
-    open: Vec<(Option<u16>, OpenCall)>,
-    first_ns: Option<u64>,
-    last_ns: u64,
-}
-
 impl<'a> Reading<'a> {
-    fn ns(&self, time: u64) -> u64 {
+    pub(super) fn ns(&self, time: u64) -> u64 {
         self.start_ns.saturating_add(self.clock.ns(time))
     }
 
@@ -143,117 +135,59 @@ impl<'a> Reading<'a> {
         Comm { name: self.trace.comm_name(comm), id, size, knows_size: true, ..Comm::default() }
     }
 
-    /// Calls `each` for every region instance of some locations, one location after the other.
-    fn instances(&self, locations: &[LocationRef], mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
-        for location in locations.iter().filter(|location| self.trace.has_events(**location)) {
-            self.trace.instances(*location, &mut each)?;
-        }
-        Ok(())
-    }
-
-    fn rank(&self, location: LocationRef) -> otf2::Result<FoundRank> {
-        let mut found: Vec<TimedOperation> = Vec::new();
-        let (mut last_ns, mut slots) = (0, BTreeSet::new());
-        self.instances(&[location], |instance| {
-            last_ns = last_ns.max(self.ns(instance.end));
-            if let Some(Role::Operation(kind)) = instance.role {
-                let is_replay = instance.fields.replay.is_some();
-                slots.extend(instance.fields.parent.map(|parent| EventId::from_raw(parent).slot()));
-                let operation = self.operation(kind, instance);
-                found.extend(operation.map(|operation| (self.ns(instance.start), is_replay, operation)));
-            }
-        })?;
-        found.sort_by_key(|(start_ns, ..)| *start_ns);
-        ran_before(&mut found);
-        let (mut rank, mut calls, mut replays) = (Rank::default(), Vec::new(), Vec::new());
-        for (_, is_replay, operation) in found {
-            match operation {
-                Operation::Collective(call) if is_replay => replays.push(call),
-                Operation::Collective(call) => calls.push(call),
-                // Messages captured into a graph cannot be counted.
-                Operation::Message(_) if is_replay => {}
-                Operation::Message(mut message) => {
-                    let number = rank.message_counts.entry((message.peer, message.is_send)).or_default();
-                    message.number = std::mem::replace(number, *number + 1);
-                    if !message.progress.stage.is_over() {
-                        rank.messages.push(message);
-                    }
-                }
+    /// The communicators and ranks of each rank of the job.
+    fn of_job_ranks(&self, members: &Members) -> BTreeMap<u32, BTreeSet<(u32, u32)>> {
+        let mut found: BTreeMap<u32, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        for member in &members.all {
+            let at = usize::try_from(member.communicator).ok();
+            if let Some(comm) = at.and_then(|at| members.communicators.get(at)) {
+                found.entry(member.job_rank).or_default().insert((comm.get(), member.rank));
             }
         }
-        (rank.calls, rank.replays) = (Tail::from_calls(calls), Tail::from_calls(replays));
-        Ok(FoundRank { rank, last_ns, slots })
+        found
     }
 
-    fn operation(&self, kind: Kind, instance: &Instance<'a>) -> Option<Operation> {
-        let fields = &instance.fields;
-        let stage = stage(fields.is_unfinished == Some(true), fields.timing);
-        let progress = Reached { stage, began: stage >= Stage::Running, ..Reached::default() };
-        let entered_ns = self.ns(instance.start);
-        // The names of copy-engine collectives have a second word.
-        let name = self.trace.region(instance.region)?.name.split(' ').next()?;
-        let func = name.strip_prefix("nccl").unwrap_or(name);
-        let (count, datatype) = (fields.count.unwrap_or(0), fields.datatype.unwrap_or_default());
-        match kind {
-            // Only the root has what the archive makes of sends and receives with a root. Once over, it holds nobody
-            // up.
-            Kind::Coll if fields.event.is_none() && fields.root.is_some() && stage.is_over() => None,
-            Kind::Coll | Kind::CeColl => Some(Operation::Collective(Call {
-                what: Signature {
-                    func: func.into(),
-                    count,
-                    datatype: datatype.into(),
-                    root: fields.root.and_then(|root| i32::try_from(root).ok()),
-                    ..Signature::default()
-                },
-                from_api: false,
-                sequence: fields.sequence,
+    /// The operations of a communicator rank in the order of their begins.
+    fn ran(&self, location: LocationRef) -> otf2::Result<Vec<Ran<'a>>> {
+        let mut found: Vec<Ran<'a>> = Vec::new();
+        if !self.trace.has_events(location) {
+            return Ok(found);
+        }
+        self.trace.instances_with(location, |instance: &InstanceOf<OperationFields<'a>>| {
+            let Some(Role::Operation(kind)) = instance.role else { return };
+            let Some(function) = self.trace.function(instance.region) else { return };
+            // What the archive makes of sends and receives repeats these.
+            if kind != Kind::P2p && instance.fields.event.is_none() {
+                return;
+            }
+            found.push(Ran {
+                function,
                 by_copy_engine: kind == Kind::CeColl,
-                entered_ns,
-                place: Place::default(),
-                progress,
-            })),
-            Kind::P2p => Some(Operation::Message(Message {
-                peer: fields.peer?,
-                is_send: Function::named(func)?.is_send()?,
-                number: 0,
-                count,
-                datatype: datatype.into(),
-                bytes: None,
-                entered_ns,
-                place: Place::default(),
-                progress,
-            })),
-            _ => None,
-        }
-    }
-
-    fn processes(&self, doubts: &Limitations) -> otf2::Result<Processes> {
-        let mut calls = self.calls()?;
-        let mut found = Processes::default();
-        for group in self.trace.processes() {
-            let mut calls = calls.remove(&group).unwrap_or_default();
-            nccl_events::sort::sort_by_key(&mut calls.open, |(_, call)| call.since_ns);
-            found.numbers.insert(group, found.all.len());
-            found.all.push(self.process(group, &calls, doubts));
-            found.open_calls.push(calls.open);
-        }
+                start_ns: self.ns(instance.start),
+                end_ns: self.ns(instance.end),
+                fields: instance.fields,
+            });
+        })?;
+        found.sort_by_key(|ran| ran.start_ns);
         Ok(found)
     }
 
-    fn process(&self, group: LocationGroupRef, calls: &Calls, doubts: &Limitations) -> Process {
+    fn process(&self, group: LocationGroupRef, calls: &ProcessCalls<'_>, doubts: &Limitations) -> Process {
         let definitions = &self.trace.definitions;
         let properties = definitions.location_groups.get(&group).map_or(&[][..], |group| &group.properties);
         let number = |number: u64| u32::try_from(number).ok();
         let anchors = stated(definitions, properties, ClockAnchors);
         // The plugin reads the clocks once a second: the last reading shows how long the process lived.
         let last_reading_ns = anchors.and_then(|anchors| anchors.last().map(|last| last.realtime_ns)).unwrap_or(0);
-        let is_ended = calls.inits > 0 && calls.inits == calls.destroys;
+        let is_ended = calls.inits > 0 && calls.inits == calls.ends;
+        let counts = &self.trace.statements.counts.others;
         Process {
             part: self.trace.group_name(group).to_owned(),
             host: self.trace.host(group).and_then(|host| self.trace.node_name(host)).unwrap_or_default().to_owned(),
             pid: stated(definitions, properties, ProcessId).and_then(number).unwrap_or(0),
             launcher_rank: stated(definitions, properties, LauncherRank).and_then(number),
+            launcher_size: stated(definitions, properties, LauncherSize).and_then(number),
+            release: stated(definitions, properties, Release).unwrap_or_default().to_owned(),
             state: if is_ended { RecordingState::Ended } else { RecordingState::Unknown },
             until_ns: last_reading_ns.max(calls.last_ns),
             last_record_ns: last_reading_ns.max(calls.last_ns),
@@ -262,57 +196,245 @@ impl<'a> Reading<'a> {
             is_whole: doubts.is_whole,
             has_clock: last_reading_ns > 0,
             kept_since_ns: calls.first_ns.filter(|_| doubts.is_flight),
+            shows_calls: counts.ranges_nccl > 0 && counts.ranges_lost == 0,
+            aborts_ns: calls.aborts_ns.clone(),
+            unmade_since_ns: calls.unmade_since_ns(),
             ..Process::default()
         }
     }
+}
 
-    fn calls(&self) -> otf2::Result<BTreeMap<LocationGroupRef, Calls>> {
-        let kinds = [LocationKind::ApiThread, LocationKind::CallbackThread];
-        let locations = self.trace.definitions.locations.keys().copied();
-        let threads =
-            locations.filter(|location| self.trace.location_kind(*location).is_some_and(|kind| kinds.contains(&kind)));
-        let mut found: BTreeMap<LocationGroupRef, Calls> = BTreeMap::new();
-        for thread in threads {
-            let calls = found.entry(self.trace.process(self.trace.group(thread))).or_default();
-            self.instances(&[thread], |instance| {
-                let region = self.trace.region(instance.region);
-                let name =
-                    region.map_or_else(|| self.trace.region_name(instance.region), |region| region.name.to_owned());
-                let is_call = region.is_some_and(|region| region.class == RegionClass::Api);
-                let is_unfinished = instance.fields.is_unfinished == Some(true);
-                let (start_ns, end_ns) = (self.ns(instance.start), self.ns(instance.end));
-                calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
-                // Init and finalize have the id of their context, and the name of the call around them, if known.
-                if instance.fields.event.is_some_and(|id| ContextId::from_raw(id).is_context()) {
-                    if ends_communicator(&name) { calls.destroys += 1 } else { calls.inits += 1 }
-                }
-                if let (true, Some(what)) = (is_unfinished, call_of_region(instance.role, is_call, &name)) {
-                    let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());
-                    calls.open.push((slot, OpenCall { what, is_in_nccl: true, since_ns: start_ns }));
-                } else {
-                    // What had not ended is shown up to the end of the recording, and is no sign of life there.
-                    calls.last_ns = calls.last_ns.max(if is_unfinished { start_ns } else { end_ns });
-                }
-            })?;
+/// Puts the calls and operations of a communicator rank together.
+struct RankReader<'a, 'b> {
+    calls: &'b ProcessCalls<'a>,
+    member: (u32, u32),
+    comm_id: u64,
+    names: BTreeMap<&'a str, Arc<str>>,
+}
+
+/// What tells the groups of calls, of launch plans and of replays apart.
+const OF_CALLS: u64 = 0;
+const OF_PLANS: u64 = 1;
+
+impl<'a, 'b> RankReader<'a, 'b> {
+    const fn new(calls: &'b ProcessCalls<'a>, member: (u32, u32), comm_id: u64) -> Self {
+        Self { calls, member, comm_id, names: BTreeMap::new() }
+    }
+
+    fn name(&mut self, text: Option<&'a str>) -> Arc<str> {
+        let text = text.unwrap_or_default();
+        Arc::clone(self.names.entry(text).or_insert_with(|| text.into()))
+    }
+
+    fn rank(mut self, ran: Vec<Ran<'a>>) -> Rank {
+        let mut rank = Rank { ended: self.calls.ended.get(&(self.comm_id, self.member.1)).copied(), ..Rank::default() };
+        rank.finalized = rank.ended.is_some();
+        let own = [CalledFor::Member(self.member.0, self.member.1), CalledFor::Id(self.comm_id)];
+        let calls = own.iter().filter_map(|of| self.calls.calls.get(of)).flatten().copied();
+        let mut calls: Vec<Called<'a>> = calls.collect();
+        calls.sort_by_key(|called| called.start_ns);
+        let mut items = Vec::new();
+        let mut ran = RanByCall::new(ran, &calls);
+        for called in &calls {
+            let below = ran.take(called);
+            if called.fields.is_captured == Some(true) {
+                rank.has_graphs = true;
+                items.extend(below.into_iter().map(|ran| (Some(*called), Some(ran))));
+            } else {
+                items.push((Some(*called), below.into_iter().find(|ran| ran.fields.replay.is_none())));
+            }
         }
-        Ok(found)
+        items.extend(ran.rest().map(|ran| (None, Some(ran))));
+        self.fill(&items, &mut rank);
+        rank
+    }
+
+    /// Fills a rank with calls and their operations, of which each has at least one.
+    fn fill(&mut self, items: &[(Option<Called<'a>>, Option<Ran<'a>>)], rank: &mut Rank) {
+        let (mut calls, mut replays, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+        for (called, ran) in items {
+            let is_replay = ran.is_some_and(|ran| ran.fields.replay.is_some());
+            let function = called.map(|called| called.function).or(ran.map(|ran| ran.function));
+            match function {
+                Some(Function::Collective(_)) => {
+                    let list = if is_replay { &mut replays } else { &mut calls };
+                    list.extend(self.call(called.as_ref(), ran.as_ref()));
+                }
+                // Messages captured into a graph cannot be counted.
+                Some(_) if !is_replay => messages.extend(self.message(called.as_ref(), ran.as_ref())),
+                _ => {}
+            }
+        }
+        for list in [&mut calls, &mut replays] {
+            list.sort_by_key(|call: &Call| call.entered_ns);
+            ran_before(list.iter_mut().map(|call| &mut call.progress));
+        }
+        messages.sort_by_key(|message: &Message| message.entered_ns);
+        for mut message in messages {
+            if message.peer == u32::MAX {
+                rank.without_peer.push(message);
+                continue;
+            }
+            let number = rank.message_counts.entry((message.peer, message.is_send)).or_default();
+            message.number = std::mem::replace(number, *number + 1);
+            rank.messages.push(message);
+        }
+        (rank.calls, rank.replays) = (Tail::from_calls(calls), Tail::from_calls(replays));
+    }
+
+    fn call(&mut self, called: Option<&Called<'a>>, ran: Option<&Ran<'a>>) -> Option<Call> {
+        let function = called.map(|called| called.function).or(ran.map(|ran| ran.function))?;
+        let Function::Collective(collective) = function else { return None };
+        let below = ran.map(|ran| ran.fields);
+        let (count, datatype, bytes, root) = match (called, below) {
+            (Some(Called { fields, .. }), _) => (fields.count, fields.datatype, fields.bytes, fields.root),
+            (None, Some(fields)) => (fields.count, fields.datatype, fields.bytes, fields.root),
+            (None, None) => return None,
+        };
+        let root = root.filter(|_| Collective::has_root(collective)).and_then(|root| i32::try_from(root).ok());
+        let tuning = below.filter(|fields| fields.algorithm.is_some()).map(|fields| Tuning {
+            algorithm: self.name(fields.algorithm),
+            protocol: self.name(fields.protocol),
+            channels: fields.channels.unwrap_or(0),
+        });
+        let what = Signature {
+            func: self.name(Some(function.name())),
+            count: count.unwrap_or(0),
+            datatype: self.name(datatype),
+            bytes: bytes.or(count.filter(|count| *count == 0)),
+            root,
+            reduction: called.and_then(|called| called.fields.reduction).map(Into::into),
+            tuning,
+        };
+        Some(Call {
+            what,
+            from_api: called.is_some_and(|called| called.is_reported),
+            sequence: below.and_then(|fields| fields.sequence),
+            by_copy_engine: ran.is_some_and(|ran| ran.by_copy_engine),
+            entered_ns: self.entered_ns(called, ran),
+            place: self.place(called, ran),
+            progress: self.progress(called, ran),
+        })
+    }
+
+    fn message(&mut self, called: Option<&Called<'a>>, ran: Option<&Ran<'a>>) -> Option<Message> {
+        let is_send = called.map(|called| called.function).or(ran.map(|ran| ran.function))?.is_send()?;
+        let fields = called.map(|called| called.fields);
+        let below = ran.map(|ran| ran.fields);
+        let stated = fields.map(|fields| (fields.count, fields.datatype, fields.bytes));
+        let (count, datatype, bytes) =
+            stated.or(below.map(|below| (below.count, below.datatype, below.bytes))).unwrap_or_default();
+        let peer = below.and_then(|below| below.peer).or(fields.and_then(|fields| fields.peer));
+        let progress = self.progress(called, ran);
+        if peer.is_none() && progress.stage.is_over() {
+            return None;
+        }
+        Some(Message {
+            peer: peer.unwrap_or(u32::MAX),
+            is_send,
+            number: 0,
+            count: count.unwrap_or(0),
+            datatype: self.name(datatype),
+            bytes,
+            entered_ns: self.entered_ns(called, ran),
+            place: self.place(called, ran),
+            progress,
+        })
+    }
+
+    /// When it was called, else enqueued, else began to run.
+    fn entered_ns(&self, called: Option<&Called<'_>>, ran: Option<&Ran<'_>>) -> u64 {
+        let called_ns =
+            called.map(|called| called.start_ns).filter(|_| ran.is_none_or(|ran| ran.fields.replay.is_none()));
+        let enqueued_ns = ran.and_then(|ran| self.enqueued(ran)).map(|(_, ns)| ns);
+        called_ns.or(enqueued_ns).or(ran.map(|ran| ran.start_ns)).unwrap_or(0)
+    }
+
+    /// On which thread and when an operation was enqueued.
+    fn enqueued(&self, ran: &Ran<'_>) -> Option<(u32, u64)> {
+        self.calls.enqueued.get(&ran.fields.event?).copied()
+    }
+
+    fn group_of(&self, called: &Called<'_>) -> Option<u64> {
+        called.fields.group.or(called.fields.parent).filter(|_| called.is_reported)
+    }
+
+    fn place(&self, called: Option<&Called<'_>>, ran: Option<&Ran<'_>>) -> Place {
+        let launch = ran.and_then(|ran| self.calls.launches.get(&ran.fields.launch?));
+        let replay = ran.and_then(|ran| ran.fields.replay);
+        let of_call = called.and_then(|called| self.group_of(called));
+        let of_plan = ran.and_then(|ran| ran.fields.parent).filter(|_| called.is_none());
+        let of_group = of_call.and_then(|group| self.calls.launches_of_groups.get(&group));
+        let launched = launch.or(of_group.filter(|_| replay.is_none())).map(|launch| launch.start_ns);
+        let open = of_call.and_then(|group| self.calls.open_groups.get(&group));
+        Place {
+            group: of_call
+                .map(|group| (group, OF_CALLS + 2 * replay.unwrap_or(0)))
+                .or(of_plan.map(|plan| (plan, OF_PLANS))),
+            stream: called.and_then(|called| called.fields.stream).or(launch.and_then(|launch| launch.stream)),
+            thread: called.map(|called| called.thread).or_else(|| Some(self.enqueued(ran?)?.0)),
+            launched_ns: launched,
+            is_group_open: open == Some(&OpenGroup::Open),
+        }
+    }
+
+    fn progress(&self, called: Option<&Called<'_>>, ran: Option<&Ran<'_>>) -> Reached {
+        if let Some(ran) = ran {
+            let is_unfinished = ran.fields.is_unfinished == Some(true);
+            let stage = stage(is_unfinished, ran.fields.timing);
+            let ended_ns = stage.is_over().then_some(ran.end_ns);
+            let began = stage >= Stage::Running;
+            return Reached { stage, ended_ns, shows_end: began, began, ..Reached::default() };
+        }
+        let Some(called) = called else { return Reached::default() };
+        // NCCL starts nothing for no elements.
+        if !called.is_reported && called.fields.bytes == Some(0) {
+            return Reached { stage: Stage::Done, ended_ns: Some(called.start_ns), ..Reached::default() };
+        }
+        let group = self.group_of(called);
+        let in_group = group.is_some_and(|group| self.calls.open_groups.contains_key(&group));
+        let stage = match group.and_then(|group| self.calls.launches_of_groups.get(&group)) {
+            Some(launch) if launch.is_open => Stage::Launching,
+            _ if called.is_open || in_group => Stage::Calling,
+            _ => Stage::Called,
+        };
+        Reached { stage, ..Reached::default() }
     }
 }
 
-/// The start of an operation, whether it belongs to a launched graph, and the operation.
-type TimedOperation = (u64, bool, Operation);
-
-enum Operation {
-    Collective(Call),
-    Message(Message),
+/// The operations of a communicator rank by their calls: by the call's id or, where only NCCL's ranges show calls, the
+/// k-th of a function by the k-th call.
+struct RanByCall<'a> {
+    by_id: BTreeMap<u64, Vec<Ran<'a>>>,
+    by_function: BTreeMap<&'static str, VecDeque<Ran<'a>>>,
 }
 
-impl Operation {
-    fn progress_mut(&mut self) -> &mut Reached {
-        match self {
-            Self::Collective(call) => &mut call.progress,
-            Self::Message(message) => &mut message.progress,
+impl<'a> RanByCall<'a> {
+    fn new(ran: Vec<Ran<'a>>, calls: &[Called<'a>]) -> Self {
+        let ids: BTreeSet<u64> = calls.iter().filter_map(|called| called.fields.event).collect();
+        let mut found = Self { by_id: BTreeMap::new(), by_function: BTreeMap::new() };
+        for one in ran {
+            match one.fields.parent.filter(|parent| ids.contains(parent)) {
+                Some(call) => found.by_id.entry(call).or_default().push(one),
+                None => found.by_function.entry(one.function.name()).or_default().push_back(one),
+            }
         }
+        found
+    }
+
+    fn take(&mut self, called: &Called<'_>) -> Vec<Ran<'a>> {
+        if let Some(id) = called.fields.event {
+            return self.by_id.remove(&id).unwrap_or_default();
+        }
+        // NCCL starts nothing for no elements.
+        let has_elements = called.fields.bytes != Some(0);
+        let of_function = self.by_function.get_mut(called.function.name()).filter(|_| has_elements);
+        of_function.and_then(VecDeque::pop_front).into_iter().collect()
+    }
+
+    /// Those whose calls were not recorded.
+    fn rest(self) -> impl Iterator<Item = Ran<'a>> {
+        self.by_id.into_values().flatten().chain(self.by_function.into_values().flatten())
     }
 }
 
@@ -328,25 +450,12 @@ const fn stage(is_unfinished: bool, timing: Option<Timing>) -> Stage {
 }
 
 /// The kernels of a communicator run one after the other: operations before a running one have ended.
-fn ran_before(operations: &mut [TimedOperation]) {
+fn ran_before<'p>(operations: impl DoubleEndedIterator<Item = &'p mut Reached>) {
     let mut ran = false;
-    for (.., operation) in operations.iter_mut().rev() {
-        let progress = operation.progress_mut();
+    for progress in operations.rev() {
         if ran && progress.stage == Stage::Launched {
             progress.stage = Stage::Done;
         }
         ran |= progress.began;
-    }
-}
-
-/// Describes the call that a thread has not returned from.
-fn call_of_region(role: Option<Role>, is_call: bool, name: &str) -> Option<String> {
-    match role {
-        // A call that only NVTX shows.
-        None if is_call => Some(format!("in {name}")),
-        Some(Role::Call(Kind::KernelLaunch)) => Some("in the launch of a kernel".to_owned()),
-        Some(Role::Call(Kind::GroupApi)) => Some("in a group of calls, up to the end of ncclGroupEnd".to_owned()),
-        Some(Role::Call(Kind::CollApi | Kind::P2pApi)) => Some(format!("in {name}")),
-        _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod align;
 pub(crate) mod archive;
+mod archive_threads;
 mod operations;
 pub(crate) mod part;
 mod range_calls;

@@ -42,6 +42,8 @@ macro_rules! properties {
 properties! {
     ProcessId "NCCL::PROCESS_ID" Number;
     LauncherRank "NCCL::RANK" Number;
+    LauncherSize "NCCL::RANKS" Number;
+    Release "NCCL::RELEASE" Word;
     ClockSource "NCCL::CLOCK::SOURCE" Word;
     ClockAnchors "NCCL::CLOCK::ANCHORS" Anchors;
     ClockRelation "NCCL::CLOCK::RELATION" Word;
