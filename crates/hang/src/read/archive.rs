@@ -406,7 +406,8 @@ impl<'a, 'b> RankReader<'a, 'b> {
 /// k-th of a function by the k-th call.
 struct RanByCall<'a> {
     by_id: BTreeMap<u64, Vec<Ran<'a>>>,
-    by_function: BTreeMap<&'static str, VecDeque<Ran<'a>>>,
+    /// And by peer: NCCL orders the messages of a group anew.
+    by_function: BTreeMap<(&'static str, Option<u32>), VecDeque<Ran<'a>>>,
 }
 
 impl<'a> RanByCall<'a> {
@@ -416,7 +417,10 @@ impl<'a> RanByCall<'a> {
         for one in ran {
             match one.fields.parent.filter(|parent| ids.contains(parent)) {
                 Some(call) => found.by_id.entry(call).or_default().push(one),
-                None => found.by_function.entry(one.function.name()).or_default().push_back(one),
+                None => {
+                    let key = (one.function.name(), one.fields.peer);
+                    found.by_function.entry(key).or_default().push_back(one);
+                }
             }
         }
         found
@@ -428,7 +432,8 @@ impl<'a> RanByCall<'a> {
         }
         // NCCL starts nothing for no elements.
         let has_elements = called.fields.bytes != Some(0);
-        let of_function = self.by_function.get_mut(called.function.name()).filter(|_| has_elements);
+        let key = (called.function.name(), called.fields.peer);
+        let of_function = self.by_function.get_mut(&key).filter(|_| has_elements);
         of_function.and_then(VecDeque::pop_front).into_iter().collect()
     }
 

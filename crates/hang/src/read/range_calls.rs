@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::process::Process;
 use model::program_ranges::RangeRole;
 use model::tables::ranges::{RangeAt, RangeKind};
-use model::tables::{EventRow, Head, OperationRow, Tables};
+use model::tables::{EventRow, Head, OperationRow};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::range::RangeField;
 
@@ -59,12 +59,13 @@ impl<'a> RangeCalls<'a> {
         if process.tables.removed.segments == 0 {
             places = operations(process);
         }
-        let mut counts: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+        let mut counts: BTreeMap<Place<'_>, usize> = BTreeMap::new();
         for (context, call) in calls {
-            let name = call.function.name();
+            let peer = call.range.range.fields.get(RangeField::Peer).and_then(|peer| i32::try_from(peer).ok());
+            let place = (context, call.function.name(), peer.filter(|_| call.function.is_send().is_some()));
             let has_none = call.range.range.fields.get(RangeField::Bytes) == Some(0);
-            let operations = places.get(&(context, name)).filter(|_| !has_none);
-            let count = counts.entry((context, name)).or_default();
+            let operations = places.get(&place).filter(|_| !has_none);
+            let count = counts.entry(place).or_default();
             match operations.and_then(|operations| operations.get(*count)) {
                 Some(operation) => _ = found.by_operation.insert(*operation, call),
                 None => found.others.push((context, call)),
@@ -141,8 +142,11 @@ fn calls<'a>(process: &'a Process<'a>) -> Vec<(u32, RangeCall<'a>)> {
     found
 }
 
-/// The operations that have no call of the interface, in order, by context and function.
-fn operations<'a>(process: &'a Process<'a>) -> BTreeMap<(u32, &'a str), Vec<EventRow>> {
+/// Context, function and, of a message, peer: NCCL orders the messages of a group anew.
+type Place<'a> = (u32, &'a str, Option<i32>);
+
+/// The operations that have no call of the interface, in order.
+fn operations<'a>(process: &'a Process<'a>) -> BTreeMap<Place<'a>, Vec<EventRow>> {
     let Process { tables, symbols, links, .. } = process;
     let is_called = |head: &Head| matches!(tables.find(head.parent), Some(EventRow::CollApi(_) | EventRow::P2pApi(_)));
     let mut all: Vec<(u64, u32, OperationRow)> = links
@@ -154,14 +158,11 @@ fn operations<'a>(process: &'a Process<'a>) -> BTreeMap<(u32, &'a str), Vec<Even
         .filter_map(|(row, operation)| Some((operation.start, operation.context_at()?, row)))
         .collect();
     all.sort_unstable();
-    let mut found: BTreeMap<(u32, &str), Vec<EventRow>> = BTreeMap::new();
+    let mut found: BTreeMap<Place<'_>, Vec<EventRow>> = BTreeMap::new();
     for (_, context, row) in all {
-        let name = symbols.text(func(tables, row));
-        found.entry((context, name)).or_default().push(row.event());
+        let peer = if let OperationRow::P2p(row) = row { Some(tables[row].fields.peer) } else { None };
+        let name = symbols.text(tables.operation(row).func);
+        found.entry((context, name, peer)).or_default().push(row.event());
     }
     found
-}
-
-fn func(tables: &Tables, row: OperationRow) -> journal::format::Symbol {
-    tables.operation(row).func
 }
