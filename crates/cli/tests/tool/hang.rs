@@ -26,7 +26,7 @@ fn the_text_begins_with_the_verdict_and_says_where_ranks_are() {
     let scratch = Scratch::new();
     behind(&scratch);
     let page = scratch.ends(["hang", "trace", "--after", "0"]).with_code(1).stdout;
-    let expected = "HANG: rank 1 [host:1073741824] had not called ncclAllReduce (collective 3, sequence 2)";
+    let expected = "HANG: rank 1 had not called ncclAllReduce #3 of world (2); rank 0 waited for ";
     assert!(page.starts_with(expected), "{page}");
     // Only the enqueueing is recorded: all ranks called the second collective, and the report claims no more.
     for line in ["\n  last complete     collective 2", "whether it ended is not recorded", "\n  not entered       1\n"]

@@ -243,7 +243,9 @@ impl<'a> Graph<'a> {
             return (edges, Vec::new());
         }
         if part.stage == PartStage::Calling {
-            return (Vec::new(), vec![(part.member, Reason::InTheCall)]);
+            let outside = self.outside(part.member.0);
+            let sinks = if outside.is_empty() { vec![(part.member, Reason::InTheCall)] } else { Vec::new() };
+            return (outside, sinks);
         }
         // Which of its communicator's operations it is, is not known: ranks that wait in nothing may be behind.
         let (comm, _) = part.member;
@@ -252,6 +254,18 @@ impl<'a> Graph<'a> {
         let idle: Vec<_> = idle.map(|(number, _)| (Vertex::Unsure((comm, *number)), Why::MayNotHaveCalled)).collect();
         let sinks = if idle.is_empty() { vec![(part.member, Reason::Running)] } else { Vec::new() };
         (idle, sinks)
+    }
+
+    /// The ranks of a communicator that are in no call of NCCL and wait in nothing, if most others are in one.
+    fn outside(&self, comm: usize) -> Vec<(Vertex, Why)> {
+        let Some(comm_of) = self.job().comms.get(comm) else { return Vec::new() };
+        let is_inside = |rank: &Rank| self.waiting.contains_key(&rank.actor) || self.is_in_call(rank);
+        let (inside, outside): (Vec<_>, Vec<_>) = comm_of.ranks.iter().partition(|(_, rank)| is_inside(rank));
+        let are_known = outside.iter().all(|(_, rank)| self.job().is_whole(rank) && !rank.finalized);
+        if !are_known || !comm_of.missing().is_empty() || outside.len() > inside.len() {
+            return Vec::new();
+        }
+        outside.into_iter().map(|(number, _)| (Vertex::Member((comm, *number)), Why::MayNotHaveCalled)).collect()
     }
 
     fn meeting(&self, id: MeetingId) -> Outcome {

@@ -207,6 +207,11 @@ impl Part {
         }
     }
 
+    /// Whether it has messages whose peers are not recorded.
+    pub(crate) fn lacks_peers(&self) -> bool {
+        self.operations.iter().any(|operation| matches!(operation, Operation::WithoutPeer(_)))
+    }
+
     pub(crate) const fn is_enqueued(&self) -> bool {
         matches!(self.stage, PartStage::Enqueued | PartStage::Ended)
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::graph::parts::Key;
+use crate::graph::parts::{Key, Part};
 use crate::graph::play::Meeting;
 use crate::graph::steps::StepCall;
 use crate::graph::{Graph, Reason, Vertex, Why};
@@ -135,6 +135,9 @@ fn awaited(graph: &Graph<'_>, place: Vertex) -> String {
         Vertex::Meeting(meeting) => {
             graph.played.meeting(meeting).map_or_else(String::new, |meeting| missing_call(graph, meeting))
         }
+        Vertex::Part(part) if graph.played.parts.get(part).is_some_and(Part::lacks_peers) => {
+            format!("its end of {}", place_name(graph, place))
+        }
         _ => place_name(graph, place),
     }
 }
@@ -225,7 +228,11 @@ fn reason_line(
             head: head(search, first, members, what),
             says_who_waits: reason == Reason::Running,
             evidence: more_evidence(search, first, members, (what, step)),
-            confidence: confidence(reason, step),
+            confidence: if matches!((reason, place), (Reason::NotCalled, Vertex::Part(_))) {
+                Confidence::Likely
+            } else {
+                confidence(reason, step)
+            },
             next: next(search.job, reason, members),
             ..Told::new(reason)
         },
