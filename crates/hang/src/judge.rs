@@ -9,7 +9,7 @@ use crate::graph::cycles::components;
 use crate::graph::parts::{Key, PartId, PartStage, Parts};
 use crate::graph::play::{Meeting, Played, Rule, is_matched};
 use crate::graph::{Graph, Reason, Vertex, Why};
-use crate::job::{Actor, Job, Member, Sequence};
+use crate::job::{Actor, Job, Member, Rank, Sequence, Stage};
 use crate::lifetimes::{DiedBeforePeers, LONG_AT_THE_END_NS};
 use crate::report::{culprits, deadlocks, lines};
 use nccl_events::sort::Gather;
@@ -195,8 +195,14 @@ fn progress(job: &Job, played: &Played<'_>, mismatches: &[Mismatch]) -> Vec<Vec<
             for position in first..end {
                 let key = Key::Collective(index, sequence, position);
                 let is_open = |part: &PartId| {
-                    let rank = played.parts.get(*part).and_then(|part| job.member(part.member));
-                    !played.is_over(*part) && rank.is_some_and(|rank| !rank.finalized)
+                    let part_of = played.parts.get(*part);
+                    let rank = part_of.and_then(|part| job.member(part.member));
+                    // A rank that is alone waits for nobody, and may still be in its operation.
+                    let runs = |rank: &Rank| {
+                        let call = sequence.tail(rank).at(position);
+                        comm.size == 1 && call.is_some_and(|call| call.progress.stage == Stage::Running)
+                    };
+                    (!played.is_over(*part) || rank.is_some_and(runs)) && rank.is_some_and(|rank| !rank.finalized)
                 };
                 let is_waited_in = played
                     .meeting_with(key)
@@ -375,7 +381,7 @@ fn past_hang(job: &Job, after_ns: u64) -> Option<Finding> {
     let at_ns = aborted.iter().map(|(ns, _)| *ns).min()?;
     let before = job.cut(at_ns);
     let found = judge_moment(&before, after_ns).hang?;
-    let later = |rank: &crate::job::Rank| {
+    let later = |rank: &Rank| {
         let calls =
             rank.calls.list.iter().filter(|call| call.entered_ns > at_ns && call.progress.stage != Default::default());
         calls.count()

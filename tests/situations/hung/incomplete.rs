@@ -56,7 +56,7 @@ fn a_job_that_is_through_did_not_hang() {
 /// A part that was removed, or a process without the plugin: that the others are through does not show it.
 #[test]
 fn what_is_not_recorded_is_a_reason_not_to_tell() {
-    let missing = "of rank 2 of communicator world there is no record";
+    let missing = "of rank 2 of communicator world (3) there is no record";
     for (variable, scripts, why) in [
         (("NCCL_OTF2_FINALIZE", "inline"), [KILLED, KILLED, "exit 0"], missing),
         (("NCCL_OTF2_FINALIZE", "offline"), [WELL, WELL, "exit 0"], missing),
@@ -82,7 +82,7 @@ fn what_is_cut_off_is_not_said_to_be_missing() {
     let kept = stats();
     let _kept = fs::remove_file(scratch.out().join("hang.json"));
     for said in [finalized.stdout, kept, stats()] {
-        assert!(said.contains("it may have called it or not"), "{said}");
+        assert!(said.contains("whether rank 2 called ncclAllReduce #2 of world (3) is not recorded"), "{said}");
         assert!(
             !said.contains("had not called") && !said.contains("has not called") && !said.contains("never called"),
             "{said}"
@@ -96,7 +96,7 @@ fn a_verdict_of_the_archive_is_kept_and_found_again() {
     let waits = "world\ndone 0\nwaits 1\nsleep 3s\nexit 0";
     let scratch = recorded(&[], ["world\ndone 0\nexit 0", waits, waits]);
     let finalized = scratch.finalize();
-    let line = finalized.stdout.lines().find(|line| line.starts_with("HANG: the recording of rank 0 "));
+    let line = finalized.stdout.lines().find(|line| line.starts_with("HANG: the records of rank 0 "));
     let said = run(tool(&scratch, "hang").arg(scratch.out())).with_code(1);
     assert_eq!(said.stdout.lines().next(), line, "{finalized}");
     assert!(said.stdout.contains("kept in hang.json"), "{said}");

@@ -89,7 +89,7 @@ pub(super) const WAYS: [Way; 15] = [
             "not-called",
         )
     },
-    always("ends no group", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\ngroup\nsleep"], "in-the-call"),
+    always("ends no group", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\ngroup\nsleep"], "not-called"),
     Way {
         stats: "Nothing is recorded for 1 rank of world (3), and 2 ranks were in ncclAllReduce (sequence 0) when ",
         ..always("never came", [WAITS_FIRST, WAITS_FIRST, "sleep"], "never-came")

@@ -242,6 +242,9 @@ impl<'a> Graph<'a> {
         if !edges.is_empty() {
             return (edges, Vec::new());
         }
+        if part.stage == PartStage::Calling && self.is_incomplete(part.member) {
+            return (Vec::new(), vec![(part.member, Reason::Unrecorded)]);
+        }
         if part.stage == PartStage::Calling {
             let outside = self.outside(part.member.0);
             let sinks = if outside.is_empty() { vec![(part.member, Reason::InTheCall)] } else { Vec::new() };
@@ -254,6 +257,11 @@ impl<'a> Graph<'a> {
         let idle: Vec<_> = idle.map(|(number, _)| (Vertex::Unsure((comm, *number)), Why::MayNotHaveCalled)).collect();
         let sinks = if idle.is_empty() { vec![(part.member, Reason::Running)] } else { Vec::new() };
         (idle, sinks)
+    }
+
+    /// Whether records of a rank may be missing: then a call without an end need not be where it is.
+    fn is_incomplete(&self, member: Member) -> bool {
+        self.job().member(member).is_some_and(|rank| !self.job().is_whole(rank))
     }
 
     /// The ranks of a communicator that are in no call of NCCL and wait in nothing, if most others are in one.
@@ -368,6 +376,13 @@ impl<'a> Graph<'a> {
             _ if rank.finalized => one(Reason::Ended),
             RecordingState::Ended if is_gone => one(Reason::Ended),
             RecordingState::Stopped => one(Reason::Stopped),
+            _ if is_unsure
+                && !heads.is_empty()
+                && self.is_incomplete(member)
+                && heads.iter().all(|(_, why)| *why == Why::InCall) =>
+            {
+                one(Reason::Unrecorded)
+            }
             _ if !heads.is_empty() => (heads, Vec::new()),
             _ if self.members.contains_key(&rank.actor) && self.is_in_call(rank) => {
                 (vec![(Vertex::Call(rank.actor), Why::InCall)], Vec::new())
@@ -394,9 +409,20 @@ impl<'a> Graph<'a> {
         let starts: Vec<_> = starts.map(|part| (Vertex::Part(*part), Why::InCall)).collect();
         let member = self.members.get(&actor).copied();
         let has_parts = !starts.is_empty() || self.waiting.contains_key(&actor);
-        let sinks =
-            if has_parts { Vec::new() } else { member.map(|member| (member, Reason::InTheCall)).into_iter().collect() };
-        (starts, sinks)
+        if has_parts {
+            return (starts, Vec::new());
+        }
+        let comms = self.job().comms.iter().enumerate();
+        let own = comms.filter(|(_, comm)| comm.ranks.values().any(|rank| rank.actor == actor)).map(|(at, _)| at);
+        // Whether the call waits for them is not recorded: only a few can be said to lack.
+        let outside = match own.collect::<Vec<_>>().as_slice() {
+            [only] => self.outside(*only),
+            _ => Vec::new(),
+        };
+        let size = member.and_then(|(comm, _)| self.job().comm(comm)).map_or(0, |comm| comm.ranks.len());
+        let outside = if outside.len() * 2 < size { outside } else { Vec::new() };
+        let sinks = if outside.is_empty() { member.map(|member| (member, Reason::InTheCall)) } else { None };
+        (outside, sinks.into_iter().collect())
     }
 
     fn step(&self, at: usize) -> Outcome {

@@ -102,8 +102,8 @@ pub(super) struct ThreadCalls {
     pub(super) members: BTreeSet<(u32, u32)>,
     pub(super) activity: ThreadActivity,
     pub(super) last_call_ns: u64,
-    /// Whether it has called the end of its group.
-    is_ending: bool,
+    /// When it called the end of its group.
+    ending_since_ns: Option<u64>,
 }
 
 impl<'a> Reading<'a> {
@@ -178,10 +178,17 @@ impl<'a> ProcessCalls<'a> {
         of_thread.last_call_ns = of_thread.last_call_ns.max(start_ns);
         // Inside of its group, which is left after it.
         if name == "ncclGroupEnd" {
-            of_thread.is_ending = true;
+            of_thread.ending_since_ns = Some(start_ns);
         } else if kind == Some(Kind::GroupApi) && name != "ncclGroupStart" {
-            let group = if std::mem::take(&mut of_thread.is_ending) { OpenGroup::Ending } else { OpenGroup::Open };
+            let ending_since_ns = of_thread.ending_since_ns.take();
+            let group = if ending_since_ns.is_some() { OpenGroup::Ending } else { OpenGroup::Open };
             self.open_groups.extend(fields.event.filter(|_| is_open).map(|event| (event, group)));
+            let call = &mut of_thread.activity.call;
+            if let Some(since_ns) =
+                ending_since_ns.filter(|_| is_open && fields.is_closed != Some(true) && call.is_none())
+            {
+                *call = Some(NcclCall { name: "ncclGroupEnd".to_owned(), since_ns, fields: RangeFields::default() });
+            }
             return;
         }
         // Init and finalize have the id of their context, and the name of the call around them, if known.

@@ -225,10 +225,10 @@ fn reason_line(
         Reason::Gone => gone(search, first, members, (what, called_ns)),
         reason @ (Reason::Making | Reason::Ending) => made_or_ended(search.graph, reason, step),
         reason => Told {
-            head: head(search, first, members, what),
+            head: head(search, first, members, (what, matches!(place, Vertex::Call(_)))),
             says_who_waits: reason == Reason::Running,
             evidence: more_evidence(search, first, members, (what, step)),
-            confidence: if matches!((reason, place), (Reason::NotCalled, Vertex::Part(_))) {
+            confidence: if matches!((reason, place), (Reason::NotCalled, Vertex::Part(_) | Vertex::Call(_))) {
                 Confidence::Likely
             } else {
                 confidence(reason, step)
@@ -240,7 +240,7 @@ fn reason_line(
 }
 
 /// The suspects, and what they do or do not do.
-fn head(search: &Search<'_, '_>, first: &Culprit, members: &[Member], what: &str) -> String {
+fn head(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, is_call): (&str, bool)) -> String {
     let job = search.job;
     let name = who(job, members);
     let has = tense(job, verb(members, "has", "have"), "had");
@@ -259,6 +259,10 @@ fn head(search: &Search<'_, '_>, first: &Culprit, members: &[Member], what: &str
             format!("{name} {has} ended {} without calling {what}", comm_name(job, first.member.0))
         }
         Reason::Ended => format!("{name} {is} over, without {what}"),
+        Reason::NotCalled if is_call => {
+            let others = tense(job, "all other ranks are", "all other ranks were");
+            format!("{name} {is} in no call of NCCL, and {others} in {what}")
+        }
         Reason::NotCalled => format!("{name} {has} not called {what}"),
         Reason::Silent => format!("{name} {has} not called {what}, as far as its records go"),
         Reason::Unrecorded => format!("whether {name} called {what} is not recorded"),
@@ -301,6 +305,11 @@ fn more_evidence(
             if step.is_some_and(|step| !step.is_of_all) {
                 lines.push(format!("whether {what} waits for {name} is not recorded"));
             }
+            let open = members.iter().filter_map(|member| job.member(*member)).flat_map(|rank| &rank.open_calls);
+            let until_ns = process.map_or(job.now_ns, |process| process.until_ns);
+            lines.extend(
+                open.map(|call| format!("{} for {}", call.what, seconds(until_ns.saturating_sub(call.since_ns)))),
+            );
             lines.extend(last_event(job, process));
         }
         Reason::Silent => {

@@ -10,7 +10,9 @@ use model::job::RecordingState;
 
 mod flight;
 mod journals;
+mod programs;
 mod reports;
+mod scenarios;
 mod steps;
 mod suspects;
 mod thread_activity;

@@ -84,7 +84,7 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
             "ncclCommInitRank comm_id=12379813738877118345 nodes=1 rank=0 ranks=2",
             "step # nvtx.category=3 nvtx.color=4278255360 nvtx.number=17 nvtx.payload=5",
             "  forward nvtx.domain=lib nvtx.payload_signed=I64(-4)",
-            "    ncclAllReduce bytes=4000 nvtx.ranges=step # > forward op=max",
+            "    ncclAllReduce bytes=4000 comm=world (2) nvtx.ranges=step # > forward op=max rank=0",
             "    here nvtx.domain=lib nvtx.payload_float=…",
             "  ncclBroadcast bytes=40 comm_id=12379813738877118345 nvtx.ranges=step # root=1",
             "  ncclReduce bytes=8 comm_id=7 nvtx.ranges=step # op=9 root=0",
@@ -392,6 +392,6 @@ fn only_what_was_still_open_is_written_of_an_earlier_time() {
     let archive = unified(&job);
     let all = &shown(&archive)["API"];
     let begin = all.iter().position(|line| line == "b").expect("it began before");
-    assert_eq!(all[begin + 1], "  ncclAllReduce bytes=4000 nvtx.ranges=b");
+    assert_eq!(all[begin + 1], "  ncclAllReduce bytes=4000 comm=world (2) nvtx.ranges=b rank=0");
     assert!(!all.iter().any(|line| line == "a"), "{all:?}");
 }
