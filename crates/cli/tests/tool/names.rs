@@ -104,7 +104,7 @@ fn no_verb_lets_a_name_act_on_the_terminal() {
         (&["hang", out, "--after", "0"][..], "world"),
         (&["hang", out, "--after", "0", "--all"], "host"),
         (&["top", out], "world"),
-        (&["watch", out, "--once", "--hang-after", "0"], "world"),
+        (&["watch", out, "--once", "--hang-after", "0"], "torn"),
         (&["print", out], "world"),
         (&["run", "--plugin", &nowhere, "--", "true"], "nowhere"),
         (&["dump", out, "--wait", "0"], "job"),

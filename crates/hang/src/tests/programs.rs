@@ -106,7 +106,7 @@ impl Simulation {
     }
 
     fn number(&self, rank: usize, comm: char) -> u32 {
-        self.members(comm).iter().position(|one| *one == rank).expect("a member") as u32
+        self.members(comm).iter().position(|one| *one == rank).expect("a member").try_into().expect("few ranks")
     }
 
     pub(super) fn is_stuck(&self) -> bool {
@@ -203,7 +203,7 @@ impl Simulation {
         let comms = comms.into_iter().map(|letter| {
             let members = self.members(letter);
             let ranks = members.iter().zip(0..).map(|(rank, number)| (number, self.rank(*rank, letter, shows_ends)));
-            comm(&letter.to_string(), members.len() as u32, ranks.collect())
+            comm(&letter.to_string(), members.len().try_into().expect("few ranks"), ranks.collect())
         });
         let mut job = job(self.programs.len(), comms.collect());
         for (rank, process) in (0..).zip(&mut job.processes) {
@@ -279,14 +279,14 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
+        usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).expect("below a usize")
     }
 }
 
 /// A job of random operations that all members call, in orders that differ now and then.
 fn random_programs(random: &mut Random) -> Vec<Vec<Instruction>> {
     let ranks = 2 + random.below(4);
-    let comms: Vec<(char, Vec<usize>)> = (b'A'..b'A' + 1 + random.below(3) as u8)
+    let comms: Vec<(char, Vec<usize>)> = (b'A'..b'A' + [1, 2, 3][random.below(3)])
         .map(|letter| {
             let mut members: Vec<usize> = (0..ranks).filter(|_| random.below(4) > 0).collect();
             if members.len() < 2 {
@@ -315,7 +315,12 @@ fn random_programs(random: &mut Random) -> Vec<Vec<Instruction>> {
         if one == other {
             continue;
         }
-        let message = |peer: usize, is_send| Instruction::Message { comm: *comm, peer: peer as u32, is_send, stream };
+        let message = |peer: usize, is_send| Instruction::Message {
+            comm: *comm,
+            peer: peer.try_into().expect("few ranks"),
+            is_send,
+            stream,
+        };
         let (a, b) = (message(other, true), message(other, false));
         let (c, d) = (message(one, true), message(one, false));
         let is_grouped = random.below(2) > 0;

@@ -106,9 +106,11 @@ fn differs(change: impl Fn(&mut Call)) -> Report {
     judge(&calls(ranks))
 }
 
+type Change = fn(&mut Call);
+
 #[test]
 fn arguments_are_compared_in_order() {
-    let cases: [(&str, fn(&mut Call)); 7] = [
+    let cases: [(&str, Change); 7] = [
         ("functions", |call| call.what.func = "AllGather".into()),
         ("data types", |call| call.what.datatype = "ncclInt8".into()),
         ("counts", |call| call.what.count = 9),
