@@ -328,7 +328,8 @@ pub(crate) struct Ending {
     pub(crate) names_mismatch: bool,
 }
 
-/// Makes a job's archive in `archive` by calling `finalize`. Also returns whether the job hangs or hung; `None` if not.
+/// Makes a job's archive in `archive` by calling `finalize`. Also returns whether the job hangs, hung, or might have;
+/// `None` if not.
 /// Judges the journals first, because `finalize` removes them. `has_journals`: no other process writes the job's parts.
 pub(crate) fn judged<T>(
     job: &Path,
@@ -347,7 +348,10 @@ pub(crate) fn judged<T>(
     if let Some(killed) = before.as_ref().and_then(killed) {
         output::note(killed);
     }
-    let report = before.filter(|report| report.verdict.found || report.verdict.kind == Kind::Unknown);
+    let tells = |report: &HangReport| {
+        report.verdict.found || matches!(report.verdict.kind, Kind::Unknown | Kind::PastHang | Kind::Unsafe)
+    };
+    let report = before.filter(tells);
     let is_found = report.as_ref().is_some_and(|report| report.verdict.found);
     let by_archive = || (has_unwritten || known.is_none()).then(|| found_in(archive)).flatten();
     let report = if is_found { report } else { by_archive().or(report) };
@@ -364,7 +368,11 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     let is_unfinished = trace.statements.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &HangReport| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
     let directory = trace.anchor.parent();
-    let kept = directory.and_then(|directory| saved_report(directory).ok().flatten()).filter(tells);
+    let kept = directory.and_then(|directory| saved_report(directory).ok().flatten());
+    if let Some(report) = kept.as_ref().filter(|report| matches!(report.verdict.kind, Kind::PastHang | Kind::Unsafe)) {
+        verdict.basis.insert(0, report.verdict.text.clone());
+    }
+    let kept = kept.filter(tells);
     let judged = || {
         let is_to_judge = is_unfinished || is_wrong(&trace.statements);
         is_to_judge.then(|| judge_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)

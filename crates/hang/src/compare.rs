@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::graph::parts::Described;
 use crate::job::{Call, Comm, Job, Rank, Sequence, Signature};
+use analysis::units::count;
 use nccl_events::collective::Collective;
 use nccl_events::sort::Gather;
 
@@ -157,6 +158,8 @@ pub(crate) struct Mismatch {
     /// What was called, and by whom; the largest group first.
     pub(crate) groups: Vec<(String, Vec<u32>)>,
     pub(crate) explanation: Option<Explanation>,
+    /// Whether what ranks called after the same calls before says who differs.
+    pub(crate) is_by_habit: bool,
 }
 
 /// How the calls of a rank that differs become those of the others.
@@ -175,6 +178,12 @@ impl Mismatch {
         self.groups.iter().skip(1).flat_map(|(_, ranks)| ranks.iter().copied()).collect()
     }
 
+    /// Whether the calls after it no longer belong together.
+    pub(crate) fn shifts_what_follows(&self) -> bool {
+        let is_shifted = matches!(self.explanation, Some(Explanation::LeftOut | Explanation::OneTooMany));
+        is_shifted || self.explanation.is_none() && self.difference == Difference::Function
+    }
+
     /// Whether no group has most of the ranks, so that nothing says which is right.
     pub(crate) fn is_tie(&self) -> bool {
         let largest = self.groups.first().map_or(0, |(_, ranks)| ranks.len());
@@ -189,8 +198,8 @@ pub(crate) fn signature(call: &Described<'_>, difference: Difference) -> String 
         Described::Collective(call) => call,
         Described::Message(message) => {
             let size = match (message.datatype.is_empty(), message.bytes) {
-                (true, Some(bytes)) => format!("{bytes} bytes"),
-                _ => format!("{} {}", message.count, message.datatype),
+                (true, Some(bytes)) => format!("{} bytes", count(bytes)),
+                _ => format!("{} {}", count(message.count), message.datatype),
             };
             return format!("{} of {size}", message.func());
         }
@@ -198,9 +207,9 @@ pub(crate) fn signature(call: &Described<'_>, difference: Difference) -> String 
     let what = &call.what;
     let mut text = format!("nccl{}", what.func);
     if !what.datatype.is_empty() {
-        text += &format!(" of {} {}", what.count, what.datatype);
+        text += &format!(" of {} {}", count(what.count), what.datatype);
     } else if let Some(bytes) = what.bytes {
-        text += &format!(" of {bytes} bytes");
+        text += &format!(" of {} bytes", count(bytes));
     }
     let tuning = what.tuning.clone().unwrap_or_default();
     match (difference, &what.reduction) {
@@ -250,8 +259,9 @@ pub(crate) fn first_mismatch(
             difference,
             groups,
             explanation: None,
+            is_by_habit: false,
         };
-        mismatch.explanation = explain(comm, sequence, &mismatch);
+        explain(comm, sequence, &mut mismatch);
         Some(mismatch)
     })
 }
@@ -259,37 +269,87 @@ pub(crate) fn first_mismatch(
 /// How many calls after a difference are compared.
 const COMPARED: usize = 64;
 
-/// Under which explanation most of what follows agrees. *Only this call differs* wins every tie.
-fn explain(comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> Option<Explanation> {
-    let [(_, right), (_, wrong)] = mismatch.groups.as_slice() else { return None };
-    let [wrong] = wrong.as_slice() else { return None };
-    if mismatch.difference.is_of_nccl() || mismatch.is_tie() {
+/// The longest run of calls that is looked for earlier.
+pub(crate) const LONGEST_HABIT: usize = 32;
+
+fn are_alike(one: &Call, other: &Call) -> bool {
+    let both = [(0, Described::Collective(one)), (1, Described::Collective(other))];
+    difference(&both).is_none_or(Difference::is_of_nccl)
+}
+
+/// The calls of a rank from the difference on.
+fn following<'a>(comm: &'a Comm, sequence: Sequence, mismatch: &Mismatch, number: u32) -> Option<Vec<&'a Call>> {
+    let tail = sequence.tail(comm.ranks.get(&number)?);
+    let first = usize::try_from(mismatch.position.checked_sub(tail.before)?).ok()?;
+    Some(tail.list.iter().skip(first).take(COMPARED).collect())
+}
+
+/// Explains how the calls of the only rank that differs become those of the others. Of two ranks, what both called after
+/// the same calls before says which one differs.
+fn explain(comm: &Comm, sequence: Sequence, mismatch: &mut Mismatch) -> Option<()> {
+    let [(_, usual), (_, other)] = mismatch.groups.as_slice() else { return None };
+    let (&usual, &[other]) = (usual.first()?, other.as_slice()) else { return None };
+    if mismatch.difference.is_of_nccl() {
         return None;
     }
-    let calls = |number: &u32| -> Option<Vec<&Call>> {
-        let tail = sequence.tail(comm.ranks.get(number)?);
-        let first = usize::try_from(mismatch.position.checked_sub(tail.before)?).ok()?;
-        Some(tail.list.iter().skip(first).take(COMPARED).collect())
+    let right = following(comm, sequence, mismatch, usual)?;
+    let wrong = following(comm, sequence, mismatch, other)?;
+    let explanation = explanation(&right, &wrong)?;
+    if !mismatch.is_tie() {
+        mismatch.explanation = Some(explanation);
+        return Some(());
+    }
+    let tail = sequence.tail(comm.ranks.get(&usual)?);
+    let first = usize::try_from(mismatch.position.checked_sub(tail.before)?).ok()?;
+    let expected = expected(tail.list.get(..first)?)?;
+    let is_usual = are_alike(expected, right.first()?);
+    let is_other = are_alike(expected, wrong.first()?);
+    let inverse = match explanation {
+        Explanation::LeftOut => Explanation::OneTooMany,
+        Explanation::OneTooMany => Explanation::LeftOut,
+        Explanation::OnlyThis | Explanation::Swapped => return None,
     };
-    let (right, wrong) = (calls(right.first()?)?, calls(wrong)?);
-    let alike = |one: &Call, other: &Call| {
-        let both = [(0, Described::Collective(one)), (1, Described::Collective(other))];
-        difference(&both).is_none_or(Difference::is_of_nccl)
+    if is_usual == is_other {
+        return None;
+    }
+    if is_other {
+        mismatch.groups.reverse();
+    }
+    mismatch.explanation = Some(if is_usual { explanation } else { inverse });
+    mismatch.is_by_habit = true;
+    Some(())
+}
+
+/// What followed the longest run of calls at the end of these that also occurred earlier.
+fn expected(before: &[Call]) -> Option<&Call> {
+    let count = before.len();
+    let is_run = |length: usize, at: usize| {
+        let (now, earlier) = (before.get(count - length..), before.get(at..at + length));
+        now.zip(earlier).is_some_and(|(now, earlier)| now.iter().zip(earlier).all(|(one, other)| are_alike(one, other)))
     };
+    let longest = LONGEST_HABIT.min(count.saturating_sub(1));
+    (1..=longest).rev().find_map(|length| {
+        let at = (0..count - length).rev().find(|at| is_run(length, *at))?;
+        before.get(at + length)
+    })
+}
+
+/// Under which explanation most of what follows agrees. *Only this call differs* wins every tie.
+fn explanation(right: &[&Call], wrong: &[&Call]) -> Option<Explanation> {
     let score = |right: &[&Call], wrong: &[&Call]| {
         let number = |length: usize| i64::try_from(length).unwrap_or(0);
-        let are_alike = right.iter().zip(wrong).filter(|(one, other)| alike(one, other)).count();
-        2 * number(are_alike) - number(right.len().abs_diff(wrong.len()))
+        let alike = right.iter().zip(wrong).filter(|(one, other)| are_alike(one, other)).count();
+        2 * number(alike) - number(right.len().abs_diff(wrong.len()))
     };
     let (after_right, after_wrong) = (right.get(1..)?, wrong.get(1..)?);
     let mut found = vec![
         (score(after_right, after_wrong), 0, Explanation::OnlyThis),
-        (score(after_right, &wrong), -1, Explanation::LeftOut),
-        (score(&right, after_wrong), -2, Explanation::OneTooMany),
+        (score(after_right, wrong), -1, Explanation::LeftOut),
+        (score(right, after_wrong), -2, Explanation::OneTooMany),
     ];
-    if let ([a, b, rest @ ..], [c, d, others @ ..]) = (right.as_slice(), wrong.as_slice())
-        && alike(a, d)
-        && alike(b, c)
+    if let ([a, b, rest @ ..], [c, d, others @ ..]) = (right, wrong)
+        && are_alike(a, d)
+        && are_alike(b, c)
     {
         found.push((score(rest, others) + 4, -3, Explanation::Swapped));
     }

@@ -144,9 +144,12 @@ fn judge_moment(job: &Job, after_ns: u64) -> Judgement {
         .then(|| found.mismatch(&mismatches).or_else(|| found.deadlock(true)).or_else(|| found.deadlock(false)))
         .flatten()
         .or_else(|| found.culprits());
-    let Some(hang) = hang else {
+    let Some(mut hang) = hang else {
         return judgement;
     };
+    if let Some(mismatch) = judgement.mismatches.first().filter(|_| hang.reason != Reason::Mismatch) {
+        hang.evidence.push(format!("also: {}", mismatch.line));
+    }
     let is_final = matches!(hang.reason, Reason::Mismatch | Reason::Gone | Reason::Ended)
         || hang.reason == Reason::Deadlock && hang.confidence == Confidence::Certain;
     let takes_ns = if hang.reason == Reason::Making && !job.is_over() { LONG_TO_MAKE_NS } else { 0 };
@@ -174,6 +177,7 @@ fn mismatches(job: &Job, played: &Played<'_>) -> Vec<Mismatch> {
             difference,
             groups: compare::groups(&calls, difference),
             explanation: None,
+            is_by_habit: false,
         })
     }));
     found
@@ -200,7 +204,8 @@ fn progress(job: &Job, played: &Played<'_>, mismatches: &[Mismatch]) -> Vec<Vec<
                     // A rank that is alone waits for nobody, and may still be in its operation.
                     let runs = |rank: &Rank| {
                         let call = sequence.tail(rank).at(position);
-                        comm.size == 1 && call.is_some_and(|call| call.progress.stage == Stage::Running)
+                        let is_in = |stage| matches!(stage, Stage::Calling | Stage::Launching | Stage::Running);
+                        comm.size == 1 && call.is_some_and(|call| is_in(call.progress.stage))
                     };
                     (!played.is_over(*part) || rank.is_some_and(runs)) && rank.is_some_and(|rank| !rank.finalized)
                 };
@@ -286,7 +291,24 @@ impl<'a> Search<'a, '_> {
                 }
             }) || waiting.iter().any(|meeting| meeting.key.comm() == mismatch.comm && !mismatch.is_message)
         };
-        let found = mismatches.iter().find(is_behind)?;
+        let is_waited_in = |mismatch: &&Mismatch| {
+            waiting.iter().any(|meeting| match meeting.key {
+                Key::Collective(comm, sequence, position) => {
+                    !mismatch.is_message
+                        && (comm, sequence, position) == (mismatch.comm, mismatch.sequence, mismatch.position)
+                }
+                Key::Message { comm, number, .. } => {
+                    mismatch.is_message && (comm, number) == (mismatch.comm, mismatch.position)
+                }
+            })
+        };
+        // A difference that shifts what follows is behind all of it. Any other that ended accuses nobody while a rank
+        // that is in no wait holds up the job.
+        let has_culprit = self.graph.sinks.values().flatten().any(|(_, reason)| reason.is_hard());
+        let is_cause = |mismatch: &&Mismatch| {
+            is_waited_in(mismatch) || is_behind(mismatch) && (mismatch.shifts_what_follows() || !has_culprit)
+        };
+        let found = mismatches.iter().find(is_cause)?;
         let blocked: BTreeSet<Actor> = self.graph.starts.iter().filter_map(|start| self.graph.actor(*start)).gather();
         let mut finding = lines::mismatch(self.job, found, Some(self.longest_ns()));
         for suspect in &mut finding.suspects {

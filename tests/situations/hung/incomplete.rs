@@ -121,6 +121,41 @@ fn stats_does_not_say_that_all_is_well_where_hang_does_not() {
     assert!(stats.starts_with("CANNOT TELL: "), "{stats}");
 }
 
+/// Kernels that ran at the same time let the job through: `finalize` says so, and `stats` after it.
+#[test]
+fn an_order_that_only_concurrent_kernels_let_through_is_kept() {
+    let call = |context: &str, stream: u32| {
+        format!(
+            "start g{context} GroupApi ctx={context} depth=1\nstate g{context} GroupStartApiStop\n\
+             start a{context} CollApi ctx={context} parent=g{context} func=AllReduce count=9 datatype=ncclFloat32 \
+             stream={stream}\nstop a{context}\nstate g{context} GroupEndApiStart\n\
+             start k{context} KernelLaunch ctx={context} parent=g{context} stream={stream}\nstop k{context}\n\
+             start o{context} Coll ctx={context} parent=a{context} func=AllReduce count=9 datatype=ncclFloat32 \
+             sequence=0 channels=1 warps=8\nstop o{context}\nstop g{context}\n\
+             start p{context} ProxyOp ctx={context} parent=o{context} channel=0 peer=1 steps=1 is_send=1\n\
+             state p{context} ProxyOpInProgress\nstop p{context}\n"
+        )
+    };
+    let (a, b) = (call("c", 1), call("d", 2));
+    let scratch = Scratch::new();
+    for (rank, calls) in [a.clone() + &b, b + &a].iter().enumerate() {
+        let comms = [("c", 7, "dp"), ("d", 8, "tp")]
+            .map(|(context, id, name)| format!("init {context} id={id} name={name} nodes=1 ranks=2 rank={rank}\n"));
+        let mut host = scratch.script(&format!("{}{calls}finalize c\nfinalize d\nexit 0\n", comms.concat()));
+        let _ended = run(host.env("NCCL_OTF2_EVENTS", "standard").env("NCCL_OTF2_FINALIZE", "offline")).with_code(0);
+    }
+    let line = "UNSAFE: ranks 0-1 can wait for each other forever: they use communicators in different orders";
+    let journals = run(tool(&scratch, "hang").arg(scratch.out())).with_code(0);
+    assert!(journals.stdout.starts_with(line), "{journals}");
+    let finalized = scratch.finalize().with_code(0);
+    assert!(finalized.stdout.contains(line), "{finalized}");
+    let stats = run(tool(&scratch, "stats").arg(scratch.out())).with_code(0);
+    assert!(stats.stdout.contains(line) && !stats.stdout.starts_with(line), "{stats}");
+    fs::remove_file(scratch.out().join("hang.json")).expect("kept");
+    let archive = run(tool(&scratch, "hang").arg(scratch.out())).with_code(0);
+    assert!(archive.stdout.starts_with(line), "{archive}");
+}
+
 #[test]
 fn a_removed_journal_is_no_proof() {
     let scratch = recorded(&[], [KILLED; 3]);

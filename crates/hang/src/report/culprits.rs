@@ -32,7 +32,7 @@ fn waiters_ends(job: &Job, waiters: &[Member], longest_ns: u64) -> Vec<String> {
     vec![
         format!("; {} {wait} for {up_to}{time}", who(job, waiters)),
         format!("; {} {wait} for {up_to}{time}", plural(waiters.len() as u64, "rank", "ranks")),
-        format!("; waited {time}"),
+        format!("; others {} {time}", tense(job, "wait", "waited")),
         String::new(),
     ]
 }
@@ -84,13 +84,37 @@ fn lead<'a>(search: &Search<'a, '_>, culprit: &Culprit) -> Option<(Vertex, u64)>
 pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit], blocked: &BTreeSet<Actor>) -> Option<Finding> {
     let (job, graph) = (search.job, search.graph);
     let first = found.first()?;
-    let (found, others): (Vec<&Culprit>, Vec<&Culprit>) = found.iter().partition(|one| one.reason == first.reason);
-    let members: Vec<Member> = found.iter().map(|one| one.member).collect();
     let (place, called_ns) = lead(search, first).unwrap_or((first.first(), 0));
     let what = awaited(graph, place);
-    let told = wrong_peer(search, first, place)
-        .or_else(|| in_their_call(graph, first, blocked))
-        .unwrap_or_else(|| reason_line(search, first, &members, (place, &what, called_ns)));
+    // Those that hold up something else for the same reason are told of after them.
+    let is_alike = |one: &&Culprit| {
+        let holds_up =
+            |vertex: &Vertex| *vertex == place || search.back.get(vertex).is_some_and(|of| of.contains(&place));
+        let is_same = || lead(search, one).is_some_and(|(other, _)| awaited(graph, other) == what);
+        one.reason == first.reason && (one.vertices.iter().any(holds_up) || is_same())
+    };
+    let (found, others): (Vec<&Culprit>, Vec<&Culprit>) = found.iter().partition(is_alike);
+    let vertices: Vec<Vertex> = found.iter().flat_map(|one| one.vertices.iter().copied()).collect();
+    let behind = graph.waiting_for(&vertices, &search.back);
+    let blocked: BTreeSet<Actor> = if others.iter().any(|one| one.reason == first.reason) {
+        behind.iter().filter_map(|one| graph.actor(*one)).gather()
+    } else {
+        blocked.clone()
+    };
+    let members: Vec<Member> = found.iter().map(|one| one.member).collect();
+    let told = match wrong_peer(search, first, place) {
+        // A peer that ended the communicator has nothing more to send; any other may just be late.
+        Some((told, _)) if first.reason == Reason::Ended => told,
+        wrong => {
+            let mut told = in_their_call(graph, first, &blocked)
+                .unwrap_or_else(|| reason_line(search, first, &members, (place, &what, called_ns)));
+            if let Some((_, maybe)) = wrong.filter(|_| told.reason == Reason::NotCalled) {
+                told.evidence.push(maybe);
+                told.confidence = told.confidence.max(Confidence::Likely);
+            }
+            told
+        }
+    };
     let named = told.suspects.as_deref().unwrap_or(&members);
     let own: BTreeSet<Actor> = named.iter().filter_map(|member| job.member(*member)).map(|rank| rank.actor).gather();
     let waiters = members_of(graph, blocked.iter().copied().filter(|actor| !own.contains(actor)));
@@ -103,12 +127,25 @@ pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit], blocked: &BTr
     evidence.extend(chain.iter().filter(|_| chain.len() > 1).cloned());
     evidence.truncate(MOST_EVIDENCE - 1);
     evidence.extend(others.first().map(|one| format!("also: {}", also(search, one))));
+    // A rank is listed as the member of the communicator that the line names.
+    let comm = match place {
+        Vertex::Meeting(meeting) => graph.played.meeting(meeting).map(|meeting| meeting.key.comm()),
+        Vertex::Part(part) => graph.played.parts.get(part).map(|part| part.member.0),
+        _ => None,
+    };
+    let in_comm = |one: &Culprit| {
+        let members = one.vertices.iter().filter_map(|vertex| match vertex {
+            Vertex::Member(member) | Vertex::Unsure(member) => Some(*member),
+            _ => None,
+        });
+        members.into_iter().find(|(of, _)| Some(*of) == comm).unwrap_or(one.member)
+    };
     let suspect = |member: Member, blocked: usize| Suspect {
         member,
         reason: told.reason,
         blocked,
         text: line.clone(),
-        chain: if member == first.member || found.len() == 1 { chain.clone() } else { Vec::new() },
+        chain: if member == in_comm(first) || found.len() == 1 { chain.clone() } else { Vec::new() },
     };
     let mut suspects: Vec<Suspect> = match &told.suspects {
         Some(named) => named.iter().map(|member| suspect(*member, first.blocked)).collect(),
@@ -116,7 +153,7 @@ pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit], blocked: &BTr
             // A few stand for all ranks without records.
             let listed =
                 found.iter().enumerate().filter(|(at, one)| *at < MOST_MISSING || job.member(one.member).is_some());
-            listed.map(|(_, one)| suspect(one.member, one.blocked)).collect()
+            listed.map(|(_, one)| suspect(in_comm(one), one.blocked)).collect()
         }
     };
     suspects.extend(others.iter().map(|one| Suspect {
@@ -362,7 +399,10 @@ fn gone(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, cal
     let late_ns = until_ns.saturating_sub(called_ns);
     if first.is_outside() && called_ns > 0 && late_ns >= search.after_ns.min(2_000_000_000) {
         let head = format!("{name} had not called {what} for {}, then its process ended", seconds(late_ns));
-        return Told { head, next: stacks(job, &[first.member]), ..Told::new(Reason::NotCalled) };
+        let before = seconds(latest_ns(job).saturating_sub(until_ns));
+        let evidence = vec![format!("its records end {before} before the last of the others")];
+        let next = stacks(job, &[first.member]).map(|stacks| format!("look at its output for why it ended; {stacks}"));
+        return Told { head, evidence, next, ..Told::new(Reason::NotCalled) };
     }
     let next = "look for the reason of its end: its output, the batch system's log, dmesg (out of memory)".to_owned();
     let told = Told { next: Some(next), ..Told::new(Reason::Gone) };
@@ -372,11 +412,12 @@ fn gone(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, cal
     }
     let head = if job.is_over() {
         let before = seconds(latest_ns(job).saturating_sub(until_ns));
-        format!("the records of {name} end {before} before the others' (killed, crashed, or ended)")
+        format!("the records of {name} end {before} before the others'")
     } else {
-        format!("the process of {name} is gone (killed, crashed, or ended early)")
+        format!("the process of {name} is gone")
     };
-    Told { head, evidence: vec![format!("it had not called {what}")], ..told }
+    let evidence = vec![format!("it was killed, crashed, or ended early, and had not called {what}")];
+    Told { head, evidence, ..told }
 }
 
 fn latest_ns(job: &Job) -> u64 {
@@ -421,8 +462,9 @@ fn last_event(job: &Job, process: Option<&Process>) -> Option<String> {
     Some(format!("the last NCCL activity of its process {was} {} earlier", seconds(ns)))
 }
 
-/// A rank waits for a message that its peer never called, and another message of or for that rank has no counterpart.
-fn wrong_peer(search: &Search<'_, '_>, culprit: &Culprit, place: Vertex) -> Option<Told> {
+/// A rank waits for a message that its peer never called, and another message of or for that rank waits for its other
+/// end. Also returns this as a possibility.
+fn wrong_peer(search: &Search<'_, '_>, culprit: &Culprit, place: Vertex) -> Option<(Told, String)> {
     let (job, graph) = (search.job, search.graph);
     let Vertex::Meeting(meeting) = place else { return None };
     let meeting = graph.played.meeting(meeting)?;
@@ -435,12 +477,13 @@ fn wrong_peer(search: &Search<'_, '_>, culprit: &Culprit, place: Vertex) -> Opti
                 && other.parts.len() == 1
                 && if is_receive { to == *rank && from != sender } else { from == *rank && to != receiver }
                 && !other.parts.contains_key(rank)
+                && other.parts.values().all(|(part, _)| !graph.played.is_over(*part))
         }
         Key::Collective(..) => false,
     };
     let lost = graph.played.meetings.iter().find(is_lost)?;
     let Key::Message { sender: from, receiver: to, .. } = lost.key else { return None };
-    if !matches!(culprit.reason, Reason::Gone | Reason::Ended | Reason::NotCalled | Reason::Unrecorded) {
+    if !matches!(culprit.reason, Reason::Ended | Reason::NotCalled) {
         return None;
     }
     let me = (comm, *rank);
@@ -460,14 +503,16 @@ fn wrong_peer(search: &Search<'_, '_>, culprit: &Culprit, place: Vertex) -> Opti
             "ncclSend",
         )
     };
-    Some(Told {
+    let maybe = format!("or {name} gave {func} a wrong peer: {lost}");
+    let told = Told {
         head,
         evidence: vec![lost],
         confidence: Confidence::Likely,
         next: Some(format!("look at the peer that {name} gives to {func}")),
         suspects: Some(vec![me]),
         ..Told::new(Reason::Mismatch)
-    })
+    };
+    Some((told, maybe))
 }
 
 /// The longest path of waits to a culprit, a line for each rank on it.

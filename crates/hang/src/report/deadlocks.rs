@@ -28,7 +28,7 @@ struct Cycle<'a, 'b> {
 struct Told {
     head: String,
     ends: Vec<String>,
-    next: &'static str,
+    next: String,
     suspects: Vec<Member>,
     confidence: Confidence,
 }
@@ -89,10 +89,11 @@ impl<'a, 'b> Cycle<'a, 'b> {
         let job = self.graph.played.job;
         let everyone = self.everyone();
         let head = format!("{} {} for each other", who(job, &everyone), tense(job, "wait", "waited"));
-        let told = |ends: Vec<String>, next| Told { head, ends, next, suspects: everyone, confidence };
+        let told =
+            |ends: Vec<String>, next: &str| Told { head, ends, next: next.to_owned(), suspects: everyone, confidence };
         let comms: BTreeSet<usize> = self.parts.iter().map(|(_, part)| part.member.0).gather();
         if self.are_all(|call| matches!(call, Described::Message(message) if message.is_send)) {
-            let ends = [": each sends before it receives, and no receive comes", ": each sends before it receives"];
+            let ends = [": each sends before it receives, and no receive begins", ": each sends before it receives"];
             let next = "let one rank of each pair receive first, or put ncclSend and ncclRecv into one group";
             return told(ends.map(str::to_owned).to_vec(), next);
         }
@@ -109,7 +110,17 @@ impl<'a, 'b> Cycle<'a, 'b> {
         }
         // In full, or by the functions alone.
         let ends = vec![self.places(|place| place), self.places(|place| place.split(' ').next().unwrap_or(place))];
-        told(ends, "compare the order of these calls on these ranks")
+        let names: BTreeSet<&str> = self.calls.iter().map(|(_, name)| name.as_str()).gather();
+        match names.into_iter().collect::<Vec<_>>().as_slice() {
+            // Ranks in one call, and others in operations.
+            [name] if !self.heads.is_empty() && name.starts_with("nccl") => {
+                let inside: BTreeSet<Actor> = self.calls.iter().map(|(actor, _)| *actor).gather();
+                let outside = self.actors.iter().copied().filter(|actor| !inside.contains(actor));
+                let outside = who(job, &members_of(self.graph, outside));
+                told(ends, &format!("find why {outside} did not call {name} before: all ranks must make that call"))
+            }
+            _ => told(ends, "compare the order of these calls on these ranks"),
+        }
     }
 
     /// Which ranks are in what.
@@ -152,7 +163,7 @@ impl<'a, 'b> Cycle<'a, 'b> {
         Told {
             head,
             ends: vec![format!("; now {all} {wait} for each other"), format!("; {all} {wait}")],
-            next,
+            next: next.to_owned(),
             confidence: match kind {
                 Explanation::OnlyThis => Confidence::CannotTellWhom,
                 _ if is_likely => confidence.max(Confidence::Likely),
@@ -187,7 +198,7 @@ pub(crate) fn deadlock(
         suspects: suspects.into_iter().map(suspect).collect(),
         evidence: cycle.evidence(),
         confidence,
-        next: Some(next.to_owned()),
+        next: Some(next),
         line,
     }
 }

@@ -4,13 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compare::Explanation;
+use crate::compare::{Explanation, LONGEST_HABIT};
 use crate::graph::Graph;
 use crate::graph::parts::{Described, Part};
 use crate::job::{Actor, Member};
-
-/// The longest run of calls that is looked for earlier.
-const LONGEST_HABIT: usize = 32;
 
 /// How the calls of some ranks differ from those of the others.
 pub(super) struct Order {

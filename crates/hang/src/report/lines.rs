@@ -27,7 +27,11 @@ pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> 
     let is_of_nccl = found.difference.is_of_nccl();
     let mut ends = vec![
         format!(": {} {differ} from {}", who(job, &deviants), who(job, &usual)),
-        format!(": {} {differ}", who(job, &deviants)),
+        if found.is_tie() && !found.is_by_habit {
+            format!(": {} differ", who(job, &[usual.clone(), deviants.clone()].concat()))
+        } else {
+            format!(": {} {differ}", who(job, &deviants))
+        },
     ];
     match longest_ns {
         Some(ns) => {
@@ -58,8 +62,12 @@ pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> 
     } else {
         "compare the program's paths on these ranks: all ranks of a communicator must make the same calls"
     };
-    let is_unclear = found.is_tie() && !is_of_nccl;
-    let suspects: Vec<Member> = if found.is_message { [usual, deviants].concat() } else { deviants };
+    if found.is_by_habit {
+        evidence.push("after the same calls before, both ranks made that call".to_owned());
+    }
+    let is_tie = found.is_tie() && !found.is_by_habit;
+    let is_unclear = is_tie && !is_of_nccl;
+    let suspects: Vec<Member> = if found.is_message || is_tie { [usual, deviants].concat() } else { deviants };
     let line = fit(&head, &ends);
     Finding {
         reason: Reason::Mismatch,
@@ -75,7 +83,11 @@ pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> 
             .collect(),
         line,
         evidence,
-        confidence: if is_unclear { Confidence::CannotTellWhom } else { Confidence::Certain },
+        confidence: match found.is_by_habit {
+            true => Confidence::Likely,
+            false if is_unclear => Confidence::CannotTellWhom,
+            false => Confidence::Certain,
+        },
         next: Some(next.to_owned()),
     }
 }
@@ -165,7 +177,7 @@ pub(crate) fn waiting_message(graph: &Graph<'_>, id: PartId, meeting: &Meeting, 
     let peer = if part.member.1 == sender { receiver } else { sender };
     let name = meeting.parts.get(&part.member.1).map(|(_, operation)| operation_name(job, part.member, *operation));
     let has = tense(job, "has", "had");
-    let answer = if peer_called { "called its end" } else { "not called its end" };
+    let answer = if peer_called { "called the other end" } else { "not called the other end" };
     format!(
         "{} {} in {} for {}; {} {has} {answer}",
         who(job, &[part.member]),

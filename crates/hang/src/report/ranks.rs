@@ -58,7 +58,9 @@ pub(crate) fn rank_row(
         None => (HasEntered::Yes, None),
     };
     // Not all ranks entered, so transfers that ended have failed.
+    let was_aborted = rank.ended.is_some_and(|(_, is_abort)| is_abort);
     let has_failed = entered == HasEntered::Yes
+        && !was_aborted
         && incomplete.is_some_and(|first| !first.all_entered)
         && call.is_some_and(|call| call.progress.stage.is_over() && call.what.needs_all());
     let call = call.or_else(|| tail.list.last());
@@ -70,7 +72,7 @@ pub(crate) fn rank_row(
         text += &format!("; {call}");
     }
     if has_failed {
-        text += ", and not all ranks came: they failed";
+        text += ", and not all ranks came: the transfers failed";
     }
     RankRow {
         rank: number,
@@ -119,6 +121,10 @@ fn whereabouts(
         .to_owned();
     };
     let what = rows::call(&call.what);
+    if let (HasEntered::Yes, Some((ended_ns, true))) = (entered, rank.ended) {
+        let after = time(ended_ns.saturating_sub(call.entered_ns));
+        return format!("called it, and aborted the communicator {after} later");
+    }
     let stage = stage_text(call.progress.stage, is_over);
     let mut text = match entered {
         HasEntered::No => return format!("not there; its last: {what}, {stage}"),
@@ -411,7 +417,8 @@ fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch)
             root: call.what.root,
         })
     });
-    let text = lines::mismatch(job, mismatch, None).line;
+    // Whether results are wrong is for the verdict to say.
+    let text = lines::mismatch(job, mismatch, None).line.replace("; results may be wrong", "");
     MismatchRow {
         position: mismatch.position + 1,
         difference: mismatch.difference.name().into(),

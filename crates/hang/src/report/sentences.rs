@@ -34,7 +34,9 @@ pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
 }
 
 pub(crate) fn nothing(job: &Job) -> String {
-    let processes = plural(job.processes.len() as u64, "process", "processes");
+    // A process that makes communicators anew has several parts.
+    let addresses: BTreeSet<String> = job.processes.iter().map(Process::address).gather();
+    let processes = plural(addresses.len() as u64, "process", "processes");
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");
     if job.is_archive {
         return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");

@@ -63,7 +63,7 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
             "stopped",
             ["the process of rank 2 is stopped (by a signal or a debugger) and has not called ncclCommSplit", ""],
         ),
-        (RecordingState::Gone, "gone", ["the process of rank 2 is gone (killed, crashed, or ended early)", ""]),
+        (RecordingState::Gone, "gone", ["the process of rank 2 is gone; ranks 0-1 wait", ""]),
         (RecordingState::Silent, "silent", ["rank 2 has not called ncclCommSplit, as far as its records go", ""]),
     ] {
         let report = with(state);
