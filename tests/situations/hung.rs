@@ -128,3 +128,43 @@ fn the_last_of_many_tools_says_who_held_up_the_job() {
     assert_eq!(said, 1, "{ended:#?}");
     check(way, "killed", &job::report(&scratch.out()), way.archived);
 }
+
+/// A debugger that answers as py-spy does, and the real gdb where there is one.
+#[test]
+fn the_stack_of_a_suspect_is_in_the_evidence_and_kept() {
+    let job = Job::start(&WAYS[1]);
+    job.wait_until_it_hangs();
+    let (scratch, out) = (job.scratch(), job.scratch().out());
+    let tools = scratch.path().join("tools");
+    std::fs::create_dir(&tools).expect("made");
+    let py_spy = tools.join("py-spy");
+    let dump = "#!/bin/sh\necho Process $4: train.py\necho 'Thread 7 (idle): \"MainThread\"'\n\
+        echo '    nanosleep (libc.so.6)'\necho '    load_batch (data.py:17)'\n";
+    std::fs::write(&py_spy, dump).expect("written");
+    std::fs::set_permissions(&py_spy, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("may run");
+    let hang = |path: &str| {
+        let ended = run(tool(scratch, "hang").arg(&out).args(["--after", "0", "--stacks", "--json"]).env("PATH", path));
+        let report: Value = serde_json::from_str(&ended.with_code(1).stdout).expect("JSON");
+        (report["verdict"]["evidence"].to_string(), report["suspects"][0]["process"].to_string())
+    };
+    let (evidence, process) = hang(&tools.display().to_string());
+    assert!(evidence.contains("rank 2 is in `load_batch (data.py:17)`: stacks in "), "{evidence}");
+    let pid = process.trim_matches('"').rsplit(':').next().expect("host:pid").to_owned();
+    let kept: Vec<_> =
+        std::fs::read_dir(out.join("stacks")).expect("made").flatten().map(|entry| entry.path()).collect();
+    let text = std::fs::read_to_string(&kept[0]).expect("kept");
+    assert!(kept.len() == 1 && text.contains(&format!("Process {pid}: train.py")), "{kept:?}: {text}");
+    match std::env::var_os("PATH").and_then(|path| std::env::split_paths(&path).find(|one| one.join("gdb").exists())) {
+        Some(_)
+            if std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.trim() != "0") =>
+        {
+            println!("skipped: gdb may not attach to processes (kernel.yama.ptrace_scope)");
+        }
+        Some(folder) => {
+            let (evidence, _) = hang(&folder.display().to_string());
+            assert!(evidence.contains("rank 2 is in `") && evidence.contains("sleep"), "{evidence}");
+        }
+        None => println!("skipped: there is no gdb"),
+    }
+    job.kill();
+}

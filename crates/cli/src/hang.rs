@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::command_line::Exit;
 use crate::finalize::{AFTER_SECONDS, judge_job, ns};
 use crate::output::{Side, Table, TableColumn, Text, seconds};
-use crate::{archives, output};
+use crate::{archives, output, stacks};
 use analysis::units::{count, plural, time};
 use anyhow::Result;
 use archive::ANCHOR;
@@ -23,6 +23,7 @@ where each rank is.
   nccl-otf2 hang trace                  a job that hangs now, or was killed
   nccl-otf2 hang trace --after 300      only what lasts for five minutes
   nccl-otf2 hang trace --watch 60       look every minute, end when something hangs
+  nccl-otf2 hang trace --stacks         also where the program of the suspect is
   nccl-otf2 hang trace --json | jq -r .verdict.text
 
 In a healthy job, too, ranks wait for the last one: only who has waited for --after seconds is counted as hanging, \
@@ -70,6 +71,12 @@ pub(crate) struct Request {
     #[arg(long)]
     all: bool,
 
+    /// Ask py-spy, gdb or eu-stack where the suspects' programs are, and keep their stacks in DIR/stacks
+    ///
+    /// Only of processes of this host and this user, four at most. A debugger stops a process while it reads it.
+    #[arg(long)]
+    stacks: bool,
+
     /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
     #[arg(long)]
     json: bool,
@@ -79,8 +86,11 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
     archives::note_other_jobs(&request.path);
     let mut noted = String::new();
     loop {
-        let report = judge_job(&request.path, request.after)?;
+        let mut report = judge_job(&request.path, request.after)?;
         let Some(pause) = request.watch.filter(|_| !report.verdict.found && report.runs()) else {
+            if request.stacks {
+                stacks::collect(archives::directory(&request.path), &mut report);
+            }
             return end(request, &report);
         };
         if report.verdict.kind != Kind::Nothing || noted != report.verdict.text {

@@ -39,6 +39,7 @@ pub(crate) mod print;
 mod report;
 mod run;
 mod select;
+mod stacks;
 mod stats;
 mod top;
 mod watch;

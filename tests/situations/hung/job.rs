@@ -97,6 +97,10 @@ impl Job {
         });
     }
 
+    pub(super) const fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
     pub(super) fn report(&self) -> Value {
         report(&self.scratch.out())
     }

@@ -10,10 +10,10 @@ use std::{env, fs, thread};
 
 use crate::archives::PAGE;
 use crate::finalize::{Ending, Summary, judged};
-use crate::output;
 use crate::output::{Bar, Text};
 use crate::run::processes::{Interrupted, StrayProcess};
 use crate::run::settings::Request;
+use crate::{output, stacks};
 use analysis::units::plural;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::{
@@ -165,7 +165,7 @@ impl Directory {
     /// Removes the archive's files, its page and nothing else; the anchor first, because it makes the rest an archive.
     fn remove_archive(&self) -> Result<()> {
         let directory = self.path.display();
-        let names = [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE];
+        let names = [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE, stacks::FOLDER];
         if let Some(file) = archive::foreign_file(&self.path) {
             bail!(
                 "--force: {} is not of an archive: move it away, or name another directory with --out",

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use crate::command_line::Exit;
 use crate::finalize::judge_job;
-use crate::output;
 use crate::watch::slow::{Change, Event, Limits, Outputs, STEP, Slow};
+use crate::{output, stacks};
 use anyhow::{Context as _, Result};
 use hang::{Kind, Report};
 use live::{Live, Options};
@@ -103,8 +103,11 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     fn look(&mut self) -> Result<Report> {
-        let report = judge_job(&self.request.directory, self.request.hang_after)?;
+        let mut report = judge_job(&self.request.directory, self.request.hang_after)?;
         if let Some(change) = self.hangs.change(&report) {
+            if self.request.stacks && report.verdict.found {
+                stacks::collect(&self.request.directory, &mut report);
+            }
             self.outputs.report(change, Event::Hang, &report, &report.verdict.text);
         }
         Ok(report)

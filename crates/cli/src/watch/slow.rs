@@ -423,6 +423,10 @@ pub(crate) struct Request {
     #[arg(long, visible_alias = "after", value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub(crate) hang_after: f64,
 
+    /// Ask py-spy, gdb or eu-stack where the suspects' programs are, as `hang --stacks` does
+    #[arg(long)]
+    pub(crate) stacks: bool,
+
     /// Report slow collectives, with or without --on-slow
     #[arg(long, conflicts_with = "once")]
     pub(crate) slow: bool,
