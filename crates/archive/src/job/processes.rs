@@ -163,28 +163,29 @@ fn clock_key(manifest: &Manifest) -> String {
     known.cloned().unwrap_or_default()
 }
 
-/// CLOCK_REALTIME − CLOCK_MONOTONIC, once for each boot, from its earliest part: so the processes of one host share a
-/// clock exactly, whatever the system does to its wall clock.
+/// CLOCK_REALTIME − CLOCK_MONOTONIC, once for each boot, from its earliest part that read both: so the processes of one
+/// host share a clock exactly, whatever the system does to its wall clock.
 fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String, i64> {
-    let mut earliest: BTreeMap<String, (u64, i64)> = BTreeMap::new();
+    let mut earliest: BTreeMap<String, ((bool, u64), i64)> = BTreeMap::new();
     for manifest in manifests {
         let clock = &manifest.clock;
-        let (monotonic, realtime) = if clock.first_realtime_ns > 0 {
-            (clock.first_monotonic_ns, clock.first_realtime_ns)
-        } else {
-            // Without a clock pair: recording began about when the first event came.
+        // Without a clock pair: recording began about when the first event came.
+        let is_estimate = clock.first_realtime_ns == 0;
+        let (monotonic, realtime) = if is_estimate {
             (manifest.span_ns.0, manifest.process.session_start_realtime_ns)
+        } else {
+            (clock.first_monotonic_ns, clock.first_realtime_ns)
         };
         // A wall clock behind the time since boot was never set. Without an offset no time is negative.
         let offset = realtime.min(LATEST_NS).saturating_sub(monotonic).cast_signed();
         earliest
             .entry(clock_key(manifest))
             .and_modify(|best| {
-                if monotonic < best.0 {
-                    *best = (monotonic, offset);
+                if (is_estimate, monotonic) < best.0 {
+                    *best = ((is_estimate, monotonic), offset);
                 }
             })
-            .or_insert((monotonic, offset));
+            .or_insert(((is_estimate, monotonic), offset));
     }
     earliest.into_iter().map(|(key, (_, offset))| (key, offset)).gather()
 }
@@ -217,11 +218,18 @@ mod tests {
 
     #[test]
     fn one_offset_a_boot_from_the_earliest_part() {
-        let boots =
-            [("x", (50, 1050)), ("x", (40, 1045)), ("y", (7, 1000)), ("unset", (50, 20)), ("bad", (0, u64::MAX))];
+        let boots = [
+            ("x", (50, 1050)),
+            ("x", (40, 1045)),
+            ("y", (7, 1000)),
+            ("unset", (50, 20)),
+            ("bad", (0, u64::MAX)),
+            ("x", (0, 0)),
+        ];
         let parts =
-            ["a", "b", "c", "d", "e"].iter().zip(boots).map(|(name, (boot, pair))| part(name, None, boot, pair));
+            ["a", "b", "c", "d", "e", "f"].iter().zip(boots).map(|(name, (boot, pair))| part(name, None, boot, pair));
         let offsets: Vec<i64> = processes(parts.collect()).iter().map(|process| process.offset_ns).collect();
-        assert_eq!(offsets, [1005, 1005, 993, 0, LATEST_NS.cast_signed()]);
+        // Of the last nothing is readable.
+        assert_eq!(offsets, [1005, 1005, 993, 0, LATEST_NS.cast_signed(), 1005]);
     }
 }
