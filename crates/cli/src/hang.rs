@@ -146,7 +146,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     rest(&mut text, waiting.len(), all, "communicators where ranks wait");
     if !quiet.is_empty() {
         let communicators = plural(quiet.len() as u64, "communicator", "communicators");
-        text.paragraph(format_args!("{communicators} where nobody waits (--all shows them)"));
+        text.paragraph(format_args!("{communicators} where nobody waits: see --all"));
     }
     if !report.unknown.is_empty() {
         text.paragraph("Not known:");
