@@ -136,6 +136,18 @@ fn one_of_two_ranks_leaves_out_a_call_of_a_communicator() {
     assert_says(&evidence.join("\n"), &["what follows agrees if rank 1 left out one call before it"]);
 }
 
+/// Of two ranks that differ, and did nothing like it before, neither is singled out.
+#[test]
+fn two_ranks_that_differ_are_both_named() {
+    let gather = call("AllGather", 8, 20, Stage::Running);
+    let report = judge(&calls([vec![done(40), open(20)], vec![done(40), gather]]));
+    let Some(ends) = report.verdict.text.split(" different functions: ").nth(1) else {
+        panic!("{:#?}", report.verdict)
+    };
+    assert!(ends.starts_with("ranks 0-1 differ") || ends.starts_with("rank 1 differs from rank 0"), "{ends}");
+    assert_eq!((report.verdict.confidence.as_deref(), &*report.verdict.ranks), (Some("cannot-tell-whom"), &[0, 1][..]));
+}
+
 /// What three ranks called of one collective; the last differs.
 fn differs(change: impl Fn(&mut Call)) -> Report {
     let ranks = (0..3).map(|rank| {
