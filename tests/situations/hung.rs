@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::built;
+use whole_plugin::machine::print_skipped;
 use whole_plugin::process::{LIMIT, Running, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
@@ -158,13 +159,13 @@ fn the_stack_of_a_suspect_is_in_the_evidence_and_kept() {
         Some(_)
             if std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.trim() != "0") =>
         {
-            println!("skipped: gdb may not attach to processes (kernel.yama.ptrace_scope)");
+            print_skipped("gdb may not attach to processes (kernel.yama.ptrace_scope)");
         }
         Some(folder) => {
             let (evidence, _) = hang(&folder.display().to_string());
             assert!(evidence.contains("rank 2 is in `") && evidence.contains("sleep"), "{evidence}");
         }
-        None => println!("skipped: there is no gdb"),
+        None => print_skipped("there is no gdb"),
     }
     job.kill();
 }

@@ -1,7 +1,7 @@
 //! The stacks of a report's suspects, from a debugger of this host.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,8 +46,8 @@ pub(crate) fn collect(directory: &Path, report: &mut Report) {
         match ask(directory, pid) {
             Ok((path, frames)) => {
                 let name = suspect.job_rank.map_or_else(|| format!("process {pid}"), |rank| format!("rank {rank}"));
-                let place = if frames.is_empty() { String::new() } else { format!(" is in {}:", frames.join(" < ")) };
-                report.verdict.evidence.push(format!("{name}{place} stacks in {}", path.display()));
+                let frames = frames.join(" < ");
+                report.verdict.evidence.push(format!("{name} is in {frames}: stacks in {}", path.display()));
             }
             Err(error) => output::note(format_args!("stacks of process {pid}: {error:#}")),
         }
@@ -77,21 +77,24 @@ fn ask(directory: &Path, pid: u32) -> Result<(PathBuf, Vec<String>)> {
     }
     let now_ns = jiff::Timestamp::now().as_nanosecond();
     let path = folder.join(format!("{}-{pid}-{now_ns}.txt", host_name()));
-    let mut file = OpenOptions::new().write(true).read(true).create_new(true).open(&path);
     let mut why = Vec::new();
     for (debugger, arguments) in DEBUGGERS {
-        let file = file.as_mut().map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))?;
-        match answer(debugger, arguments, pid, file) {
-            Ok(text) => return Ok((path, innermost(&text))),
+        match answer(debugger, arguments, pid) {
+            Ok((mut answer, frames)) => {
+                let file = OpenOptions::new().write(true).create_new(true).open(&path);
+                let written = answer.rewind().and_then(|()| io::copy(&mut answer, &mut file?));
+                return written
+                    .map(|_| (path.clone(), frames))
+                    .with_context(|| format!("cannot write {}", path.display()));
+            }
             Err(error) => why.push(format!("{debugger}: {error:#}")),
         }
     }
-    let _empty = fs::remove_file(&path);
     bail!("no debugger answers ({})", why.join("; "))
 }
 
-/// What a debugger prints, which is also written into the file.
-fn answer(debugger: &str, arguments: &[&str], pid: u32, file: &mut File) -> Result<String> {
+/// What a debugger prints, and the innermost frames in it.
+fn answer(debugger: &str, arguments: &[&str], pid: u32) -> Result<(File, Vec<String>)> {
     let pid = pid.to_string();
     let mut command = Command::new(debugger);
     command.args(arguments.iter().map(|argument| if *argument == "PID" { pid.as_str() } else { argument }));
@@ -117,15 +120,15 @@ fn answer(debugger: &str, arguments: &[&str], pid: u32, file: &mut File) -> Resu
     if !status.success() {
         bail!("{status}");
     }
-    std::io::Seek::rewind(&mut output)?;
+    output.rewind()?;
     let mut text = Vec::new();
-    output.take(MOST_READ).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    if frames(&text).next().is_none() {
+    output.by_ref().take(MOST_READ).read_to_end(&mut text)?;
+    let frames = innermost(&String::from_utf8_lossy(&text));
+    // gdb succeeds although it cannot attach.
+    if frames.is_empty() {
         bail!("it printed no stack");
     }
-    file.write_all(text.as_bytes())?;
-    Ok(text)
+    Ok((output, frames))
 }
 
 /// A frame as it is printed: `#1  0x00007f… in recv () from libc.so.6`, or `recv (train.py:17)` below a thread.

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::graph::parts::Described;
+use crate::graph::parts::{Described, Key};
 use crate::job::{Call, Comm, Job, Rank, Sequence, Signature};
 use analysis::units::count;
 use nccl_events::collective::Collective;
@@ -147,11 +147,7 @@ pub(crate) fn difference(calls: &[(u32, Described<'_>)]) -> Option<Difference> {
 /// Ranks with different calls at one position of a communicator's order, or the two ends of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Mismatch {
-    pub(crate) comm: usize,
-    pub(crate) sequence: Sequence,
-    /// From 0; of a message its number among those of its ends.
-    pub(crate) position: u64,
-    pub(crate) is_message: bool,
+    pub(crate) key: Key,
     /// Whether positions count from the communicator's first collective, not from the first kept one.
     pub(crate) from_beginning: bool,
     pub(crate) difference: Difference,
@@ -173,6 +169,10 @@ pub(crate) enum Explanation {
 }
 
 impl Mismatch {
+    pub(crate) const fn is_message(&self) -> bool {
+        matches!(self.key, Key::Message { .. })
+    }
+
     /// The ranks outside of the largest group.
     pub(crate) fn deviants(&self) -> Vec<u32> {
         self.groups.iter().skip(1).flat_map(|(_, ranks)| ranks.iter().copied()).collect()
@@ -251,10 +251,7 @@ pub(crate) fn first_mismatch(
         let difference = difference(&calls)?;
         let groups = groups(&calls, difference);
         let mut mismatch = Mismatch {
-            comm: index,
-            sequence,
-            position,
-            is_message: false,
+            key: Key::Collective(index, sequence, position),
             from_beginning: sequence.is_from_beginning(comm),
             difference,
             groups,
@@ -270,7 +267,7 @@ pub(crate) fn first_mismatch(
 const COMPARED: usize = 64;
 
 /// The longest run of calls that is looked for earlier.
-pub(crate) const LONGEST_HABIT: usize = 32;
+const LONGEST_HABIT: usize = 32;
 
 fn are_alike(one: &Call, other: &Call) -> bool {
     let both = [(0, Described::Collective(one)), (1, Described::Collective(other))];
@@ -280,12 +277,12 @@ fn are_alike(one: &Call, other: &Call) -> bool {
 /// The calls of a rank from the difference on.
 fn following<'a>(comm: &'a Comm, sequence: Sequence, mismatch: &Mismatch, number: u32) -> Option<Vec<&'a Call>> {
     let tail = sequence.tail(comm.ranks.get(&number)?);
-    let first = usize::try_from(mismatch.position.checked_sub(tail.before)?).ok()?;
+    let first = usize::try_from(mismatch.key.position().checked_sub(tail.before)?).ok()?;
     Some(tail.list.iter().skip(first).take(COMPARED).collect())
 }
 
-/// Explains how the calls of the only rank that differs become those of the others. Of two ranks, what both called after
-/// the same calls before says which one differs.
+/// Explains how the calls of the only rank that differs become those of the others. If there are two ranks, what both
+/// called earlier, after the same calls, tells which of them differs.
 fn explain(comm: &Comm, sequence: Sequence, mismatch: &mut Mismatch) -> Option<()> {
     let [(_, usual), (_, other)] = mismatch.groups.as_slice() else { return None };
     let (&usual, &[other]) = (usual.first()?, other.as_slice()) else { return None };
@@ -300,8 +297,8 @@ fn explain(comm: &Comm, sequence: Sequence, mismatch: &mut Mismatch) -> Option<(
         return Some(());
     }
     let tail = sequence.tail(comm.ranks.get(&usual)?);
-    let first = usize::try_from(mismatch.position.checked_sub(tail.before)?).ok()?;
-    let expected = expected(tail.list.get(..first)?)?;
+    let first = usize::try_from(mismatch.key.position().checked_sub(tail.before)?).ok()?;
+    let expected = expected(tail.list.get(..first)?, are_alike)?;
     let is_usual = are_alike(expected, right.first()?);
     let is_other = are_alike(expected, wrong.first()?);
     let inverse = match explanation {
@@ -321,7 +318,7 @@ fn explain(comm: &Comm, sequence: Sequence, mismatch: &mut Mismatch) -> Option<(
 }
 
 /// What followed the longest run of calls at the end of these that also occurred earlier.
-fn expected(before: &[Call]) -> Option<&Call> {
+pub(crate) fn expected<T>(before: &[T], are_alike: impl Fn(&T, &T) -> bool) -> Option<&T> {
     let count = before.len();
     let is_run = |length: usize, at: usize| {
         let (now, earlier) = (before.get(count - length..), before.get(at..at + length));

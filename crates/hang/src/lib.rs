@@ -3,7 +3,7 @@
 //! ```text
 //!  parts/*/journal ─┐
 //!                   ├─ read ─► job (plain data) ─► graph: who waits for what ─ judge ─► findings ─ report ─► Report
-//!  archive ─────────┘                                                                                └ kept: DIR/hang.json
+//!  archive ─────────┘                                                                           DIR/hang.json ◄─┘
 //! ```
 
 #![forbid(unsafe_code)]

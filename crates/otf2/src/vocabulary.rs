@@ -353,7 +353,8 @@ macro_rules! attribute_values {
                 raw
             }
 
-            // Inlined, so that the value is made where it is kept: a copy of what was just written stalls the processor.
+            // Inlined, so that the value is made where it is kept: a copy of what was just written stalls the
+            // processor.
             #[inline(always)]
             pub(crate) fn from_raw(attribute_type: sys::OTF2_Type, raw: sys::OTF2_AttributeValue) -> Self {
                 match AttributeType::from_raw(attribute_type) {

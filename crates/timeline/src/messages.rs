@@ -1,7 +1,8 @@
 //! The events of a location in a valid order, and the communication records of a communicator's rank.
 //!
 //! OTF2 lets the messages of a location overlap: a request ties the two records of each. It does not let collectives
-//! overlap. So the collectives of one fused kernel follow each other, in the communicator's order, which all ranks share.
+//! overlap. So the collectives of one fused kernel follow each other, in the communicator's order, which all ranks
+//! share.
 
 use std::iter::Peekable;
 

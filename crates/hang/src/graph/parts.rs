@@ -1,5 +1,5 @@
-//! Parts: the calls of one group in one communicator of a rank. NCCL enqueues them together, and they run together, each
-//! part behind those before it on its stream and in its communicator.
+//! Parts: the calls of one group in one communicator of a rank. NCCL enqueues them together, and they run together,
+//! each part behind those before it on its stream and in its communicator.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +32,25 @@ impl Key {
     pub(crate) const fn comm(self) -> usize {
         match self {
             Self::Collective(comm, ..) | Self::Message { comm, .. } => comm,
+        }
+    }
+
+    /// From 0, among the collectives of its sequence or the messages of its pair.
+    pub(crate) const fn position(self) -> u64 {
+        match self {
+            Self::Collective(_, _, position) | Self::Message { number: position, .. } => position,
+        }
+    }
+
+    /// Whether both are collectives of one sequence, or messages of one pair in one direction.
+    pub(crate) fn is_in_order_with(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Collective(comm, sequence, _), Self::Collective(of, other, _)) => (comm, sequence) == (of, other),
+            (
+                Self::Message { comm, sender, receiver, .. },
+                Self::Message { comm: of, sender: from, receiver: to, .. },
+            ) => (comm, sender, receiver) == (of, from, to),
+            _ => false,
         }
     }
 }

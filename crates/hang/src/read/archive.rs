@@ -11,6 +11,7 @@ use crate::job::{
 use crate::read::align::align;
 use crate::read::archive_threads::{Called, CalledFor, OpenGroup, ProcessCalls};
 use crate::read::part::Limitations;
+use crate::read::{OF_CALLS, OF_PLANS};
 use analysis::read::Members;
 use analysis::{Clock, InstanceOf, Role, Trace, is_nccl, stated, try_in_parallel};
 use model::job::RecordingState;
@@ -211,10 +212,6 @@ struct RankReader<'a, 'b> {
     comm_id: u64,
     names: BTreeMap<&'a str, Arc<str>>,
 }
-
-/// What tells the groups of calls, of launch plans and of replays apart.
-const OF_CALLS: u64 = 0;
-const OF_PLANS: u64 = 1;
 
 impl<'a, 'b> RankReader<'a, 'b> {
     const fn new(calls: &'b ProcessCalls<'a>, member: (u32, u32), comm_id: u64) -> Self {

@@ -7,3 +7,7 @@ mod operations;
 pub(crate) mod part;
 mod range_calls;
 mod threads;
+
+/// Tells groups by an interface's calls and by launch plans apart: their numbers are of different things.
+const OF_CALLS: u64 = 0;
+const OF_PLANS: u64 = 1;

@@ -9,6 +9,7 @@ use crate::job::{
 use crate::read::part;
 use crate::read::part::RemovedCall;
 use crate::read::range_calls::{RangeCall, RangeCalls};
+use crate::read::{OF_CALLS, OF_PLANS};
 use journal::format::Symbol;
 use journal::reader::Symbols;
 use model::process::{End, Process};
@@ -46,9 +47,7 @@ struct Item<'a> {
 /// An item and the time of its call.
 type TimedItem<'a> = (u64, Item<'a>);
 
-/// What tells the groups of an interface's calls, of launch plans and of ranges apart.
-const OF_CALLS: u64 = 0;
-const OF_PLANS: u64 = 1;
+/// The groups of ranges, beside those of calls and of launch plans.
 const OF_RANGES: u64 = 2;
 
 impl<'a> Reader<'a> {

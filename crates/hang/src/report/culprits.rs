@@ -81,12 +81,12 @@ fn lead<'a>(search: &Search<'a, '_>, culprit: &Culprit) -> Option<(Vertex, u64)>
 }
 
 /// The finding on the ranks at the ends of waits, those for the surest reason first.
-pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit], blocked: &BTreeSet<Actor>) -> Option<Finding> {
+pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit]) -> Option<Finding> {
     let (job, graph) = (search.job, search.graph);
     let first = found.first()?;
     let (place, called_ns) = lead(search, first).unwrap_or((first.first(), 0));
     let what = awaited(graph, place);
-    // Those that hold up something else for the same reason are told of after them.
+    // A rank that holds up something else is named after these, also if its reason is the same.
     let is_alike = |one: &&Culprit| {
         let holds_up =
             |vertex: &Vertex| *vertex == place || search.back.get(vertex).is_some_and(|of| of.contains(&place));
@@ -96,11 +96,7 @@ pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit], blocked: &BTr
     let (found, others): (Vec<&Culprit>, Vec<&Culprit>) = found.iter().partition(is_alike);
     let vertices: Vec<Vertex> = found.iter().flat_map(|one| one.vertices.iter().copied()).collect();
     let behind = graph.waiting_for(&vertices, &search.back);
-    let blocked: BTreeSet<Actor> = if others.iter().any(|one| one.reason == first.reason) {
-        behind.iter().filter_map(|one| graph.actor(*one)).gather()
-    } else {
-        blocked.clone()
-    };
+    let blocked: BTreeSet<Actor> = behind.iter().filter_map(|one| graph.actor(*one)).gather();
     let members: Vec<Member> = found.iter().map(|one| one.member).collect();
     let told = match wrong_peer(search, first, place) {
         // A peer that ended the communicator has nothing more to send; any other may just be late.
@@ -134,11 +130,11 @@ pub(crate) fn culprits(search: &Search<'_, '_>, found: &[Culprit], blocked: &BTr
         _ => None,
     };
     let in_comm = |one: &Culprit| {
-        let members = one.vertices.iter().filter_map(|vertex| match vertex {
+        let mut members = one.vertices.iter().filter_map(|vertex| match vertex {
             Vertex::Member(member) | Vertex::Unsure(member) => Some(*member),
             _ => None,
         });
-        members.into_iter().find(|(of, _)| Some(*of) == comm).unwrap_or(one.member)
+        members.find(|(of, _)| Some(*of) == comm).unwrap_or(one.member)
     };
     let suspect = |member: Member, blocked: usize| Suspect {
         member,

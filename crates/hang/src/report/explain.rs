@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compare::{Explanation, LONGEST_HABIT};
+use crate::compare::{Explanation, expected};
 use crate::graph::Graph;
 use crate::graph::parts::{Described, Part};
 use crate::job::{Actor, Member};
@@ -95,7 +95,8 @@ pub(super) fn explain_order(graph: &Graph<'_>, actors: &BTreeSet<Actor>, comms: 
     }
     // With as many ranks on each side, what they did after the same calls before says who deviates.
     let history = most.first().and_then(|actor| before.get(actor)).map_or(&[][..], Vec::as_slice);
-    let usually = if is_tie { habit(history, usual.get(..first).unwrap_or_default()) } else { one.cloned() };
+    let before: Vec<Called> = history.iter().chain(usual.iter().take(first)).cloned().collect();
+    let usually = if is_tie { expected(&before, |one, other| one == other).cloned() } else { one.cloned() };
     let (one_of, two_of) = (one.or(two)?, two.or(one)?);
     Some(match usually {
         Some(usually) if Some(&usually) == one && is_left_out => {
@@ -113,17 +114,5 @@ pub(super) fn explain_order(graph: &Graph<'_>, actors: &BTreeSet<Actor>, comms: 
         _ => {
             order(&few_members, &most_members, if is_left_out { one_of } else { two_of }, Explanation::OnlyThis, false)
         }
-    })
-}
-
-/// What followed the longest run of calls before this moment that occurred earlier.
-fn habit(over: &[Called], then: &[Called]) -> Option<Called> {
-    let history: Vec<&Called> = over.iter().chain(then).collect();
-    let longest = LONGEST_HABIT.min(history.len().saturating_sub(1));
-    (1..=longest).rev().find_map(|length| {
-        let now = history.get(history.len() - length..)?;
-        let earlier = (0..history.len() - length).rev();
-        let place = earlier.into_iter().find(|at| history.get(*at..at + length) == Some(now))?;
-        history.get(place + length).map(|called| (*called).clone())
     })
 }

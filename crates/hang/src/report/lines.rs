@@ -14,14 +14,14 @@ use crate::report::words::{MOST_EVIDENCE, comm_name, fit, operation_name, place_
 use analysis::units::plural;
 
 pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> Finding {
-    let members = |ranks: &[u32]| -> Vec<Member> { ranks.iter().map(|rank| (found.comm, *rank)).collect() };
+    let members = |ranks: &[u32]| -> Vec<Member> { ranks.iter().map(|rank| (found.key.comm(), *rank)).collect() };
     let deviants = members(&found.deviants());
     let usual = found.groups.first().map_or_else(Vec::new, |(_, ranks)| members(ranks));
-    let of = comm_name(job, found.comm);
-    let what = if found.is_message { "message" } else { "collective" };
-    let number = found.position + 1;
-    let kept = if found.from_beginning || found.is_message { "" } else { " of those kept" };
-    let graph = if found.sequence == Sequence::Replays { " of launched graphs" } else { "" };
+    let of = comm_name(job, found.key.comm());
+    let what = if found.is_message() { "message" } else { "collective" };
+    let number = found.key.position() + 1;
+    let kept = if found.from_beginning || found.is_message() { "" } else { " of those kept" };
+    let graph = if matches!(found.key, Key::Collective(_, Sequence::Replays, _)) { " of launched graphs" } else { "" };
     let head = format!("the ranks of {of} gave {what} {number}{kept}{graph} different {}", found.difference.name());
     let differ = verb(&deviants, "differs", "differ");
     let is_of_nccl = found.difference.is_of_nccl();
@@ -57,7 +57,7 @@ pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> 
     }));
     let next = if is_of_nccl {
         "compare NCCL_ALGO, NCCL_PROTO, NCCL_NTHREADS, tuner plugins and nccl.conf of these ranks"
-    } else if found.is_message {
+    } else if found.is_message() {
         "compare the count and type given to ncclSend and ncclRecv"
     } else {
         "compare the program's paths on these ranks: all ranks of a communicator must make the same calls"
@@ -67,7 +67,7 @@ pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> 
     }
     let is_tie = found.is_tie() && !found.is_by_habit;
     let is_unclear = is_tie && !is_of_nccl;
-    let suspects: Vec<Member> = if found.is_message || is_tie { [usual, deviants].concat() } else { deviants };
+    let suspects: Vec<Member> = if found.is_message() || is_tie { [usual, deviants].concat() } else { deviants };
     let line = fit(&head, &ends);
     Finding {
         reason: Reason::Mismatch,

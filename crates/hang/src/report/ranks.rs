@@ -407,7 +407,7 @@ fn collective_row(comm: &Comm, sequence: Sequence, position: u64, is_sure: bool)
 fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> MismatchRow {
     let calls = mismatch.groups.iter().filter_map(|(_, ranks)| {
         let mut members = ranks.iter().filter_map(|rank| comm.ranks.get(rank));
-        let call: &Call = members.find_map(|rank| sequence.tail(rank).at(mismatch.position))?;
+        let call: &Call = members.find_map(|rank| sequence.tail(rank).at(mismatch.key.position()))?;
         Some(MismatchCall {
             ranks: ranks.clone(),
             call: lines::arguments(&Described::Collective(call), mismatch),
@@ -420,7 +420,7 @@ fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch)
     // Whether results are wrong is for the verdict to say.
     let text = lines::mismatch(job, mismatch, None).line.replace("; results may be wrong", "");
     MismatchRow {
-        position: mismatch.position + 1,
+        position: mismatch.key.position() + 1,
         difference: mismatch.difference.name().into(),
         text,
         calls: calls.collect(),

@@ -1,5 +1,5 @@
-//! What the report says beside its findings, for readers who know NCCL but not traces: what the records do not show, and
-//! why a finished job may have hung.
+//! What the report says beside its findings, for readers who know NCCL but not traces: what the records do not show,
+//! and why a finished job may have hung.
 
 use std::collections::BTreeSet;
 

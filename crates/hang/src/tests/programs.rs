@@ -1,5 +1,5 @@
-//! Programs of groups, communicators and streams, played on simulated GPUs: the engine must say that ranks wait for each
-//! other exactly where the simulation is stuck.
+//! Programs of groups, communicators and streams, played on simulated GPUs: the engine must say that ranks wait for
+//! each other exactly where the simulation is stuck.
 
 use std::collections::{BTreeMap, BTreeSet};
 
