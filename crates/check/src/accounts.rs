@@ -3,6 +3,7 @@
 use crate::rules::{Findings, Rule};
 use analysis::Trace;
 use analysis::units::plural;
+use hang::Remark;
 use nccl_events::schema::{Listed, Statements};
 
 pub(crate) fn check_counts(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
@@ -145,6 +146,21 @@ fn clocks(statements: &Statements, findings: &mut Findings) {
     if suspicious > 0 {
         let number = plural(suspicious, "channel or phase", "channels and phases");
         findings.general(Rule::Suspicious, format!("{number} have GPU times that make no sense"));
+    }
+}
+
+/// What the program's calls and settings should not be.
+pub(crate) fn check_calls(remarks: &[Remark], findings: &mut Findings) {
+    for remark in remarks {
+        let (rule, line) = match remark {
+            Remark::Reduction(line) => (Rule::SameReduction, line),
+            Remark::Tuning(line) => (Rule::SameTuning, line),
+            Remark::Order(line) => (Rule::SafeOrder, line),
+            Remark::Releases(line) => (Rule::SameRelease, line),
+            // The messages of the archive are counted by rank.
+            Remark::Unreceived { .. } => continue,
+        };
+        findings.general(rule, line);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::causality::{Causality, GpuWork};
 use crate::clocks::ClockOffsets;
 use crate::rules::{Findings, Rule, is_known, is_stated, rule_unless};
 use analysis::{Instances, Sequences, Step, Trace, is_merged, is_nccl};
+use hang::Remark;
 use nccl_events::archive::{LocationKind, OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges, region};
 use nccl_events::ids::{ContextId, EventId};
 use nccl_events::schema::Statements;
@@ -92,11 +93,11 @@ impl<'a> BetweenLocations<'a> {
         }
     }
 
-    pub(crate) fn end(&mut self, findings: &mut Findings) {
+    pub(crate) fn end(&mut self, remarks: &[Remark], findings: &mut Findings) {
         self.next_process(findings);
         let (trace, unreadable) = (self.trace, &self.unreadable);
         self.collectives.end(trace, unreadable, findings);
-        self.messages.end(trace, unreadable, findings);
+        self.messages.end(trace, unreadable, remarks, findings);
         // Unreadable locations cannot be counted.
         if unreadable.is_empty() {
             self.collectives.check_members(trace, findings);
@@ -482,7 +483,13 @@ impl Messages {
         }
     }
 
-    pub(crate) fn end(&self, trace: &Trace, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
+    pub(crate) fn end(
+        &self,
+        trace: &Trace,
+        unreadable: &BTreeSet<LocationRef>,
+        remarks: &[Remark],
+        findings: &mut Findings,
+    ) {
         for ((comm, from, to, _), pair) in &self.pairs {
             let is_known = |rank: u32| {
                 let location = usize::try_from(rank).ok().and_then(|at| trace.members(*comm).get(at));
@@ -491,8 +498,11 @@ impl Messages {
             if pair.open.is_empty() || !is_known(*from) || !is_known(*to) {
                 continue;
             }
+            let unreceived = Remark::Unreceived { comm: trace.comm_name(*comm), from: *from, to: *to };
             let (rule, sizes) = if pair.sent == pair.received {
                 (Rule::MessageBytes, ", their sizes differ")
+            } else if remarks.contains(&unreceived) {
+                (Rule::Received, "")
             } else {
                 (Rule::MessageMatch, "")
             };
@@ -502,7 +512,7 @@ impl Messages {
                 pair.sent,
                 pair.received
             );
-            findings.general(rule_unless(trace.statements.is_partial(), rule), message);
+            findings.general(rule_unless(rule != Rule::Received && trace.statements.is_partial(), rule), message);
         }
     }
 }

@@ -52,7 +52,8 @@ pub struct Report {
     /// The first findings of each rule.
     pub findings: Vec<Finding>,
     pub rules: BTreeMap<&'static str, Broken>,
-    /// Rules that need the statements of this project's writer, if another writer made the archive.
+    /// Rules that need the statements of this project's writer, if another writer made the archive; and those of calls
+    /// in large archives.
     pub not_applicable: Vec<&'static str>,
     #[serde(skip)]
     pub unlisted: Vec<(Rule, u64)>,
@@ -63,8 +64,8 @@ pub struct Report {
 
 /// Checks an archive. `other_jobs`: the directories of other jobs that recorded into its directory.
 pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress: &dyn Progress) -> Report {
-    let is_applicable = |rule: &Rule| rule.scope() == Scope::Any || is_nccl(&archive);
-    let not_applicable = Rule::ALL.iter().filter(|rule| !is_applicable(rule)).map(|rule| rule.number()).collect();
+    let is_of_nccl = is_nccl(&archive);
+    let mut judges_calls = is_of_nccl;
     let name = anchor.display().to_string();
     let mut findings = Findings::default();
     let (mut processes, mut locations, mut events) = (0, 0, 0);
@@ -73,9 +74,15 @@ pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress:
         Ok(trace) => {
             processes = trace.processes().count() as u64;
             locations = trace.definitions.locations.len() as u64;
-            events = examine(&trace, other_jobs, progress, &mut findings);
+            judges_calls &= hang::is_judged_unasked(&trace);
+            events = examine(&trace, judges_calls, other_jobs, progress, &mut findings);
         }
     }
+    let is_applicable = |rule: &Rule| match rule {
+        rule if rule.is_of_calls() => judges_calls,
+        rule => rule.scope() == Scope::Any || is_of_nccl,
+    };
+    let not_applicable = Rule::ALL.iter().filter(|rule| !is_applicable(rule)).map(|rule| rule.number()).collect();
     Report {
         anchor: name,
         processes,
@@ -92,7 +99,13 @@ pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress:
 }
 
 /// Runs all checks that need readable definitions; returns how many events were read.
-fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findings: &mut Findings) -> u64 {
+fn examine(
+    trace: &Trace,
+    judges_calls: bool,
+    other_jobs: &[String],
+    progress: &dyn Progress,
+    findings: &mut Findings,
+) -> u64 {
     definitions::check_definitions(trace, findings);
     definitions::strays(trace, findings);
     let written = trace.archive.check_definitions(&trace.definitions);
@@ -142,7 +155,10 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
         }
     }
     progress.end();
-    between.end(findings);
+    // What cannot be read is said above.
+    let remarks = if judges_calls { hang::remarks(trace, progress).unwrap_or_default() } else { Vec::new() };
+    between.end(&remarks, findings);
+    accounts::check_calls(&remarks, findings);
     if is_nccl(&trace.archive) {
         accounts::check_counts(trace, other_jobs, findings);
     }

@@ -120,6 +120,11 @@ rules! {
     SameOrder C18 Remark Nccl "The ranks of a communicator call collectives in the same order.";
     EquallyFar C19 Remark Nccl "The recorded ranks of a communicator call equally many collectives.";
     MatchingKnown C20 Remark Nccl "It is known whether the ranks of a communicator call the same.";
+    SameReduction C21 Remark Nccl "The ranks of a communicator call a collective with the same reduction operation.";
+    SameTuning C22 Remark Nccl "NCCL chooses the same algorithm, protocol and number of channels on all ranks of a collective.";
+    Received C23 Remark Nccl "Ranks receive all messages that are sent to them.";
+    SafeOrder C24 Remark Nccl "Calls need no buffers of NCCL, and no kernels that run at the same time, to end.";
+    SameRelease C25 Remark Nccl "All processes use the same release of NCCL.";
 
     TimeOrder T01 Fault Any "On a location time does not go backwards, clock offsets applied.";
     Span T02 Fault Any "Events are within the time that the clock properties span.";
@@ -156,6 +161,14 @@ rules! {
     OneJob A15 Remark Nccl "The archive is of one job, and its directory has no recordings of others.";
     RangesWritten A16 Fault Nccl "As many ranges and marks of the program are in the archive as it says (not in merged archives).";
     TopologyUsed A17 Remark Nccl "All of NCCL's dumps of hosts' topology could be used.";
+}
+
+impl Rule {
+    /// Of the program's calls and settings, which `hang` judges.
+    pub(crate) const fn is_of_calls(self) -> bool {
+        use Rule::{Received, SafeOrder, SameReduction, SameRelease, SameTuning};
+        matches!(self, SameReduction | SameTuning | Received | SafeOrder | SameRelease)
+    }
 }
 
 const LISTED: u64 = 20;

@@ -35,7 +35,8 @@ Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or
   rules     by number of a broken rule: severity, count and sentence
   not_applicable
             numbers of the rules that are not for this archive: those that need the statements of
-            this project's writer
+            this project's writer, and in archives of more than 5 million events those that
+            `nccl-otf2 hang` judges
 --rules --json prints an array: number, severity, scope (any, nccl), sentence.
 New fields may be added; `format` changes when one changes or goes.";
 

@@ -395,8 +395,9 @@ fn is_wrong(statements: &Statements) -> bool {
 
 fn found_in(archive: &Path) -> Option<HangReport> {
     let trace = archives::open(archive).ok()?;
-    let report = is_wrong(&trace.statements).then(|| judge_archive(archive, AFTER_SECONDS).ok()).flatten()?;
-    report.verdict.found.then_some(report)
+    let is_to_judge = is_wrong(&trace.statements) || hang::is_judged_unasked(&trace);
+    let report = is_to_judge.then(|| judge_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    (report.verdict.found || report.verdict.kind == Kind::Unsafe).then_some(report)
 }
 
 /// A note on processes that were killed; `None` if anything else is wrong.

@@ -115,7 +115,7 @@ pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
             Some((found, false)) => judgement.hang = Some(found),
             None => {}
         }
-        judgement.is_unsafe = unsafe_order(job);
+        judgement.is_unsafe = unsafe_order(job).or_else(|| lines::unreceived(job, unreceived(job).first()?));
     }
     judgement
 }
@@ -386,6 +386,34 @@ fn past_hang(job: &Job, after_ns: u64) -> Option<Finding> {
     let later: usize = job.comms.iter().flat_map(|comm| comm.ranks.values()).map(later).sum();
     let members: Vec<Member> = aborted.into_iter().map(|(_, member)| member).collect();
     Some(lines::past(job, found, &members, later))
+}
+
+/// Messages between two ranks that one of them sent and the other one never received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unreceived {
+    pub(crate) comm: usize,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+/// The messages that were never received of ranks that ended their communicators well.
+pub(crate) fn unreceived(job: &Job) -> Vec<Unreceived> {
+    let is_through = |rank: &&Rank| rank.finalized && job.is_whole(rank) && rank.ended.is_none_or(|(_, abort)| !abort);
+    let mut found = Vec::new();
+    for (index, comm) in job.comms.iter().enumerate() {
+        for (from, rank) in comm.ranks.iter().filter(|(_, rank)| is_through(rank)) {
+            for (&(to, _), &sent) in rank.message_counts.iter().filter(|((_, is_send), _)| *is_send) {
+                let Some(receiver) = comm.ranks.get(&to).filter(is_through) else { continue };
+                let received = receiver.message_counts.get(&(*from, false)).copied().unwrap_or(0);
+                if received < sent {
+                    found.push(Unreceived { comm: index, from: *from, to, sent, received });
+                }
+            }
+        }
+    }
+    found
 }
 
 /// Whether what ended would not have ended without buffers, or without kernels that run at the same time.

@@ -28,7 +28,7 @@ pub use crate::report::rows::{
     CallRow, CollectiveRow, CommRow, DoingRow, Kind, MessageRow, MismatchRow, Place, ProcessRow, QuietReport, QuietRow,
     RangeRow, RankRow, Report, SequenceRow, Straggler, SuspectRow, Verdict,
 };
-pub use crate::report::{FILE, keep, saved};
+pub use crate::report::{FILE, Remark, keep, saved};
 
 /// Judges the records in `directory` so far. Waits shorter than `after_ns` do not count.
 pub fn judge_journals(directory: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {
@@ -40,6 +40,19 @@ pub fn judge_journals(directory: &Path, after_ns: u64, progress: &dyn Progress) 
 pub fn judge_archive(trace: &Trace, path: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {
     let job = read::archive::job(trace, progress)?;
     Ok(report::report(&path.display().to_string(), &job, after_ns))
+}
+
+/// The most events of an archive that is judged though nobody asks: some seconds and 400 MB.
+const MOST_EVENTS: u64 = 5_000_000;
+
+/// Whether an archive is so small that its calls are judged by the way.
+pub fn is_judged_unasked(trace: &Trace) -> bool {
+    trace.events() <= MOST_EVENTS
+}
+
+/// What a job that may have ended well should mend, as its archive shows.
+pub fn remarks(trace: &Trace, progress: &dyn Progress) -> Result<Vec<Remark>, Error> {
+    Ok(report::remarks(&read::archive::job(trace, progress)?))
 }
 
 #[cfg(test)]

@@ -86,7 +86,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("   {}", size_of(&job.join("traces"))?);
     if args.read {
         process::heading("read");
-        [&["info", "--json"][..], &["check"], &["stats", "--json"], &["report"]].into_iter().try_for_each(verb)?;
+        [&["info", "--json"][..], &["check"], &["hang"], &["stats", "--json"], &["report"]]
+            .into_iter()
+            .try_for_each(verb)?;
         let page = fs::metadata(job.join("report.html")).context("look at the page")?;
         println!("   the page has {:.1} MB", page.len() as f64 / 1e6);
     }

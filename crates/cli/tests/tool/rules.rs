@@ -151,10 +151,14 @@ fn every_rule_has_an_archive_that_breaks_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What is wrong with the calls of jobs: their archives are in `tests/hang/scenarios.rs`.
+const OF_CALLS: [&str; 5] = ["C21", "C22", "C23", "C24", "C25"];
+
 #[test]
 fn the_rules_that_are_listed_are_those_that_are_tested() {
     let listed = rules(&Scratch::new());
-    let listed: Vec<&str> = listed.iter().filter_map(|rule| rule["number"].as_str()).collect();
+    let listed = listed.iter().filter_map(|rule| rule["number"].as_str());
+    let listed: Vec<&str> = listed.filter(|rule| !OF_CALLS.contains(rule)).collect();
     let tested = cases().into_iter().flat_map(|(cases, _)| cases);
     let mut tested: Vec<&str> = tested.map(|case| case.rule).collect();
     // A rule may have several cases, one after the other.

@@ -8,7 +8,7 @@ use crate::graph::parts::{Described, Key, PartId};
 use crate::graph::play::Meeting;
 use crate::graph::{Graph, Reason, Vertex};
 use crate::job::{Job, Member, Process, Sequence};
-use crate::judge::{Confidence, Finding, Suspect};
+use crate::judge::{Confidence, Finding, Suspect, Unreceived};
 use crate::report::sentences::tense;
 use crate::report::words::{MOST_EVIDENCE, comm_name, fit, operation_name, place_name, seconds, verb, who};
 use analysis::units::plural;
@@ -200,6 +200,31 @@ pub(crate) fn past(job: &Job, mut finding: Finding, aborted: &[Member], later: u
 }
 
 /// The releases of NCCL that ranks use, if they differ.
+/// A message that only a buffer let end.
+pub(crate) fn unreceived(job: &Job, found: &Unreceived) -> Option<Finding> {
+    let Unreceived { comm, from, to, sent, received } = *found;
+    let [sender, receiver] = [from, to].map(|rank| who(job, &[(comm, rank)]));
+    let of = comm_name(job, comm);
+    let head = format!("{receiver} received {received} of the {}", plural(sent, "message", "messages"));
+    let ends = [format!(" that {sender} sent to it in {of}"), format!(" of {sender} in {of}"), format!(" of {sender}")];
+    let line = fit(&head, &ends);
+    let suspect = |rank: u32| Suspect {
+        member: (comm, rank),
+        reason: Reason::NotCalled,
+        blocked: 0,
+        text: line.clone(),
+        chain: Vec::new(),
+    };
+    Some(Finding {
+        reason: Reason::NotCalled,
+        suspects: [from, to].map(suspect).into(),
+        evidence: vec!["the sends ended because NCCL buffered the messages, which NCCL does not guarantee".to_owned()],
+        confidence: Confidence::CannotTellWhom,
+        next: Some(format!("compare the sends of {sender} with the receives of {receiver}")),
+        line,
+    })
+}
+
 pub(crate) fn releases(job: &Job) -> Option<String> {
     let mut found: BTreeMap<&str, Vec<Member>> = BTreeMap::new();
     for (number, rank) in &job.everyone.ranks {

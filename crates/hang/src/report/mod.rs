@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::compare::Difference;
 use crate::error::Error;
 use crate::job::{Job, Process, state_name};
-use crate::judge::{Finding, Judgement, Suspect, judge};
+use crate::judge::{Finding, Judgement, Suspect, judge, unreceived};
 use crate::lifetimes::{NoRecentEvents, find_no_recent_events};
 use crate::report::ranks::comm_row;
 use crate::report::rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
-use analysis::units::{plural, time};
+use analysis::units::time;
 use archive::part_directories;
 use journal::host;
 use journal::part::{part_name, read_process};
@@ -30,7 +31,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     let comms = job.comms.iter().enumerate();
     let communicators: Vec<CommRow> = comms.map(|(index, comm)| comm_row(job, index, comm, &judgement)).collect();
     let silence = find_no_recent_events(job, after_ns);
-    let (kind, text) = verdict(job, &judgement, silence.as_ref(), after_ns);
+    let Headline { kind, text, evidence: mut lines, next } = headline(job, &judgement, silence.as_ref(), after_ns);
     let finding = match kind {
         Kind::Hang | Kind::Unknown => judgement.hang.as_ref(),
         Kind::Mismatch => judgement.mismatches.first(),
@@ -48,15 +49,16 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         .collect();
     nccl_events::sort::sort(&mut ranks);
     ranks.dedup();
+    lines.extend(evidence(job, &judgement, finding));
     let verdict = Verdict {
         found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown | Kind::PastHang | Kind::Unsafe),
         kind,
         text,
         reason: finding.map(|finding| finding.reason.name().into()),
         ranks,
-        evidence: evidence(job, &judgement, finding),
+        evidence: lines,
         confidence: finding.map(|finding| finding.confidence.name().into()),
-        next: finding.and_then(|finding| finding.next.clone()),
+        next: finding.and_then(|finding| finding.next.clone()).or(next),
     };
     let silence = silence.filter(|_| kind == Kind::Quiet);
     Report {
@@ -76,6 +78,42 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     }
 }
 
+/// What is wrong with a job's calls or settings, whether it hung or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// Ranks gave a collective different reduction operations.
+    Reduction(String),
+    /// NCCL chose another algorithm, protocol or number of channels on some ranks.
+    Tuning(String),
+    /// Processes use different releases of NCCL.
+    Releases(String),
+    /// Only buffers, or kernels that ran at the same time, let the calls through.
+    Order(String),
+    /// A rank never received messages of another one.
+    Unreceived { comm: String, from: u32, to: u32 },
+}
+
+pub(crate) fn remarks(job: &Job) -> Vec<Remark> {
+    let judgement = judge(job, u64::MAX);
+    let of_calls = judgement.progress.iter().flatten().filter_map(|(_, progress)| {
+        let mismatch = progress.mismatch.as_ref()?;
+        let line = || lines::mismatch(job, mismatch, None).line;
+        match mismatch.difference {
+            Difference::Reduction => Some(Remark::Reduction(line())),
+            difference if difference.is_of_nccl() => Some(Remark::Tuning(line())),
+            _ => None,
+        }
+    });
+    let mut found: Vec<Remark> = of_calls.collect();
+    found.extend(lines::releases(job).map(Remark::Releases));
+    let unreceived = unreceived(job);
+    found.extend(unreceived.iter().filter_map(|one| {
+        Some(Remark::Unreceived { comm: job.comms.get(one.comm)?.name.clone(), from: one.from, to: one.to })
+    }));
+    found.extend(judgement.is_unsafe.filter(|_| unreceived.is_empty()).map(|finding| Remark::Order(finding.line)));
+    found
+}
+
 /// What the verdict rests on, and what else was found.
 fn evidence(job: &Job, judgement: &Judgement, finding: Option<&Finding>) -> Vec<String> {
     let mut lines = finding.map_or_else(Vec::new, |finding| finding.evidence.clone());
@@ -90,66 +128,82 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     one.reason == other.reason && one.evidence.starts_with(&other.evidence)
 }
 
-fn verdict(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, after_ns: u64) -> (Kind, String) {
+/// The first line of a report, and what follows from no finding.
+struct Headline {
+    kind: Kind,
+    text: String,
+    evidence: Vec<String>,
+    next: Option<String>,
+}
+
+impl Headline {
+    fn new(kind: Kind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), evidence: Vec::new(), next: None }
+    }
+
+    fn with(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+}
+
+fn headline(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, after_ns: u64) -> Headline {
     if let Some(found) = judgement.hang.as_ref().filter(|_| !judgement.is_unsure) {
-        return (Kind::Hang, format!("HANG: {}", found.line));
+        return Headline::new(Kind::Hang, format!("HANG: {}", found.line));
     }
     if let Some(found) = &judgement.past {
-        return (Kind::PastHang, format!("PAST HANG: {}", found.line));
+        return Headline::new(Kind::PastHang, format!("PAST HANG: {}", found.line));
     }
     if let Some(found) = judgement.mismatches.first() {
-        return (Kind::Mismatch, format!("MISMATCH: {}", found.line));
+        return Headline::new(Kind::Mismatch, format!("MISMATCH: {}", found.line));
     }
     let gone: Vec<&Process> = job.processes.iter().filter(|one| one.state == RecordingState::Gone).collect();
     if let Some(first) = gone.first().filter(|_| !job.is_over()) {
-        return (Kind::Died, format!("DIED: {}", sentences::died(job, first, gone.len())));
+        let [text, evidence] = sentences::died(job, first, gone.len());
+        return Headline::new(Kind::Died, format!("DIED: {text}")).with([evidence]);
     }
     let after = time(after_ns);
     match (&judgement.longest, silence) {
         (Some((waits, _)), _) if judgement.is_unsure => {
             let text = judgement.hang.as_ref().map_or(waits, |found| &found.line);
-            let text = format!(
-                "CANNOT TELL: when the recording ended, {text}; that is less than {after} (--after): the job may have \
-                 hung, or have been killed while it worked"
-            );
-            (Kind::Unknown, text)
+            let why = format!("less than {after} (--after): the job may have hung, or was killed while it worked");
+            Headline::new(Kind::Unknown, words::cut(format!("CANNOT TELL: {text}"))).with([why])
         }
         (Some(_), _) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
         (Some((waits, ns)), _) => {
             let why = if *ns >= after_ns {
                 "NCCL may take a minute to make a communicator of many ranks".to_owned()
             } else {
-                format!("that is less than {after} (--after)")
+                format!("less than {after} (--after)")
             };
             let word = if job.is_over() { "No hang" } else { "Not yet a hang" };
-            (Kind::Waiting, format!("{word}: {waits}; {why}"))
+            Headline::new(Kind::Waiting, words::cut(format!("{word}: {waits}"))).with([why])
         }
         // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
-        (None, Some(silence)) if job.is_archive => {
-            (Kind::Unknown, format!("CANNOT TELL: {}", ranks::verdict(job, silence)))
+        (None, Some(silence)) => {
+            let (kind, word) = if job.is_archive { (Kind::Unknown, "CANNOT TELL") } else { (Kind::Quiet, "QUIET") };
+            let [text, evidence] = ranks::silence(job, silence);
+            Headline::new(kind, format!("{word}: {text}")).with([evidence])
         }
-        (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", ranks::verdict(job, silence))),
         (None, None) => match &judgement.is_unsafe {
-            Some(found) => (Kind::Unsafe, format!("UNSAFE: {}", found.line)),
+            Some(found) => Headline::new(Kind::Unsafe, format!("UNSAFE: {}", found.line)),
             None => nobody_waits(job),
         },
     }
 }
 
 /// The verdict if no rank is seen to wait for long. Missing records of a finished job could have shown a hang.
-fn nobody_waits(job: &Job) -> (Kind, String) {
+fn nobody_waits(job: &Job) -> Headline {
     let is_unclear = job.processes.iter().any(|process| process.state == RecordingState::Unknown);
     let doubts = if job.is_over() || is_unclear { sentences::limitations(job) } else { Vec::new() };
-    let Some((first, others)) = doubts.split_first() else {
-        return (Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
+    let Some(first) = doubts.first() else {
+        return Headline::new(Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
     };
-    let others = match others.len() {
-        0 => String::new(),
-        number => format!(" (and {} below)", plural(number as u64, "reason", "reasons")),
-    };
-    let workaround = sentences::workaround(job);
-    (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {workaround}"))
+    // The report lists all reasons.
+    let text = words::cut(format!("CANNOT TELL: nobody is seen to wait for long, but {first}"));
+    let next = Some(sentences::workaround(job).to_owned());
+    Headline { next, ..Headline::new(Kind::Unknown, text) }
 }
 
 fn suspect_row(job: &Job, finding: &Finding, suspect: &Suspect) -> SuspectRow {

@@ -211,10 +211,11 @@ fn processes<'a>(job: &'a Job, quiet: &NoRecentEvents) -> Vec<&'a Process> {
     quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect()
 }
 
-pub(crate) fn verdict(job: &Job, quiet: &NoRecentEvents) -> String {
+pub(crate) fn silence(job: &Job, quiet: &NoRecentEvents) -> [String; 2] {
     let place = place(job, quiet);
     let quiet_ns = time(quiet.for_ns);
     let number = quiet.processes.len() as u64;
+    let processes = plural(number, "process", "processes");
     if job.is_over() {
         let ended = if job.is_archive {
             "had not ended their communicators"
@@ -222,24 +223,25 @@ pub(crate) fn verdict(job: &Job, quiet: &NoRecentEvents) -> String {
             "were killed, crashed, or ended without telling NCCL"
         };
         let (hung, did) = if job.is_archive { ("may have hung", "it did") } else { ("hung", "did") };
-        return format!(
-            "when the recording ended, NCCL had reported nothing for {quiet_ns} in any of {} that {ended}, and nobody was seen to wait in an operation: the job {hung} {place} or {did} something else",
-            plural(number, "process", "processes"),
-        );
+        return [
+            format!("NCCL had reported nothing for {quiet_ns} in any of {processes} when the recording ended"),
+            format!(
+                "they {ended}, and nobody was seen to wait in an operation: the job {hung} {place} or {did} something else"
+            ),
+        ];
     }
-    let processes = match number {
-        1 => "the process that lives".to_owned(),
-        n => format!("any of the {} that live", plural(n, "process", "processes")),
-    };
+    let living =
+        if number == 1 { "the process that lives".to_owned() } else { format!("any of the {processes} that live") };
     let stopped = quiet
         .processes
         .iter()
         .filter_map(|&process| job.processes.get(process))
         .find(|process| process.state == RecordingState::Stopped);
     let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
-    format!(
-        "{stopped}NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs {place} or it does something else"
-    )
+    [
+        format!("NCCL has reported nothing for {quiet_ns} in {living}"),
+        format!("{stopped}nobody is seen to wait in an operation: the job hangs {place} or it does something else"),
+    ]
 }
 
 /// The report of a job from which NCCL reports nothing any more: the last operations, and where to look.

@@ -22,15 +22,15 @@ pub(super) fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
 }
 
 /// Some processes are gone, and nobody waits for them yet.
-pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
+pub(super) fn died(job: &Job, first: &Process, n: usize) -> [String; 2] {
     let others = job.processes.iter().filter(|one| one.state.is_alive());
-    format!(
-        "{} gone (the first is {}, whose last record is from {} before) and {}; nobody is seen to wait for it in NCCL",
-        plural(n as u64, "process is", "processes are"),
-        first.address(),
-        time(job.now_ns.saturating_sub(first.last_record_ns)),
-        plural(others.count() as u64, "other runs", "others run"),
-    )
+    let gone = plural(n as u64, "process is", "processes are");
+    let others = plural(others.count() as u64, "other runs", "others run");
+    let last = time(job.now_ns.saturating_sub(first.last_record_ns));
+    [
+        format!("{gone} gone, first {}, and {others}", first.address()),
+        format!("its last record is from {last} before; nobody is seen to wait for it in NCCL"),
+    ]
 }
 
 pub(crate) fn nothing(job: &Job) -> String {

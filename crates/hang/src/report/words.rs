@@ -39,6 +39,17 @@ pub(super) fn fit(head: &str, ends: &[String]) -> String {
     format!("{cut}…")
 }
 
+/// A line without the clauses and characters for which there is no room.
+pub(super) fn cut(line: String) -> String {
+    let fits = |text: &str| text.chars().count() <= MOST_CHARACTERS;
+    if fits(&line) {
+        return line;
+    }
+    let clauses = line.match_indices([';', ',']).map(|(at, _)| line.get(..at).unwrap_or_default());
+    let longest = clauses.filter(|text| fits(text)).last().filter(|text| 2 * text.chars().count() > MOST_CHARACTERS);
+    longest.map_or_else(|| line.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(), str::to_owned)
+}
+
 fn short(name: &str) -> String {
     if name.chars().count() <= MOST_OF_NAME {
         return name.to_owned();

@@ -44,6 +44,26 @@ fn communicators_in_different_orders() {
     assert_ne!(judge(&job).verdict.kind, Kind::Unsafe, "where calls may be missing, their order is not known");
 }
 
+/// NCCL's buffers let the sends end; nobody waits for the receive that is never called.
+#[test]
+fn a_message_that_is_never_received() {
+    let ranks = ["A.ar sync A.s1 A.s1", "A.ar sync A.r0"];
+    let mut job = Simulation::new(ranks.iter().map(|text| parse(text)).collect()).recorded(true);
+    job.processes.iter_mut().for_each(|process| process.state = RecordingState::Ended);
+    for rank in job.comms[0].ranks.values_mut() {
+        rank.messages.iter_mut().for_each(|message| message.progress.stage = Stage::Done);
+        rank.finalized = true;
+    }
+    let verdict = judge(&job).verdict;
+    let line = "UNSAFE: rank 1 received 1 of the 2 messages that rank 0 sent to it in A";
+    assert_eq!((verdict.text.as_str(), verdict.confidence.as_deref()), (line, Some("cannot-tell-whom")));
+    assert!(!verdict.found);
+    // A rank that was killed may have been about to receive it.
+    job.comms[0].ranks.get_mut(&1).expect("there").finalized = false;
+    job.processes[1].state = RecordingState::Gone;
+    assert_ne!(judge(&job).verdict.kind, Kind::Unsafe);
+}
+
 #[test]
 fn a_call_that_one_rank_leaves_out_of_several_communicators() {
     let step = "A.ar B.ar C.ar";

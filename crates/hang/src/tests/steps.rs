@@ -165,7 +165,7 @@ fn before_there_is_a_communicator_processes_are_named() {
     // It has the ranks that are in the call: NCCL may just be slow.
     let report = first(&launched, &[(RangeField::Ranks, 2)]);
     assert_eq!(report.verdict.kind, Kind::Waiting);
-    assert_says(&report.verdict.text, &["NCCL may take a minute"]);
+    assert_says(&report.verdict.evidence[0], &["NCCL may take a minute"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_quiet_job_whose_calls_are_all_recorded_hangs_outside_of_them() {
     let report = judge(&job);
     assert_eq!(report.verdict.kind, Kind::Quiet);
     assert_says(
-        &report.verdict.text,
+        &report.verdict.evidence[0],
         &["the job hangs outside NCCL, or in a call of a nonblocking communicator, or it"],
     );
     assert_eq!(

@@ -171,8 +171,8 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     early.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone);
     let report = judge(&early);
     assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
-    let parts = ["CANNOT TELL: when the recording ended, rank 1 had not called", "less than 10.000 s (--after)"];
-    assert_says(&report.verdict.text, &parts);
+    assert_says(&report.verdict.text, &["CANNOT TELL: rank 1 had not called ncclAllReduce #2 of world; rank 0 waited"]);
+    assert_says(&report.verdict.evidence[0], &["less than 10.000 s (--after)", "was killed while it worked"]);
 }
 
 #[test]
