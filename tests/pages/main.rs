@@ -77,6 +77,9 @@ fn write_files(scratch: &Scratch, folder: &Path) {
     let measured = built::root().join("tests/data/nccl-tests.txt");
     fs::copy(measured, scratch.path().join("baseline.txt")).expect("a copy");
     fs::create_dir(scratch.path().join("textfiles")).expect("a directory");
+    let dumps = scratch.path().join("dumps");
+    fs::create_dir(&dumps).expect("a directory");
+    fs::write(dumps.join("rank_0"), r#"{"pg_config": {}}"#).expect("a dump of PyTorch's flight recorder");
     link(Path::new("trace"), &format!("trace-{JOB}"));
 }
 

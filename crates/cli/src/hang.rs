@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::command_line::Exit;
 use crate::finalize::{AFTER_SECONDS, judge_job, ns};
 use crate::output::{Side, Table, TableColumn, Text, seconds};
-use crate::{archives, output, stacks};
+use crate::{archives, flight_recorder, output, stacks};
 use analysis::units::{count, plural, time};
 use anyhow::Result;
 use archive::ANCHOR;
@@ -24,6 +24,7 @@ where each rank is.
   nccl-otf2 hang trace --after 300      only what lasts for five minutes
   nccl-otf2 hang trace --watch 60       look every minute, end when something hangs
   nccl-otf2 hang trace --stacks         also where the program of the suspect is
+  nccl-otf2 hang trace --flight-recorder dumps   also the lines of Python
   nccl-otf2 hang trace --json | jq -r .verdict.text
 
 In a healthy job, too, ranks wait for the last one: only who has waited for --after seconds is counted as hanging, \
@@ -77,6 +78,12 @@ pub(crate) struct Request {
     #[arg(long)]
     stacks: bool,
 
+    /// Add the group's name and the line of Python of calls, from the dumps of PyTorch's flight recorder in DUMPS
+    ///
+    /// Of each rank the newest file whose name ends in its number counts. Nothing in a dump is executed.
+    #[arg(long, value_name = "DUMPS")]
+    flight_recorder: Option<PathBuf>,
+
     /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
     #[arg(long)]
     json: bool,
@@ -90,6 +97,9 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
         let Some(pause) = request.watch.filter(|_| !report.verdict.found && report.runs()) else {
             if request.stacks {
                 stacks::collect(archives::directory(&request.path), &mut report);
+            }
+            if let Some(dumps) = &request.flight_recorder {
+                flight_recorder::collect(dumps, &mut report)?;
             }
             return end(request, &report);
         };

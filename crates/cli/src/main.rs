@@ -24,6 +24,7 @@ mod doctor;
 mod dump;
 mod export;
 mod finalize;
+mod flight_recorder;
 mod hang;
 mod info;
 mod listing;

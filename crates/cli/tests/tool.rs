@@ -7,6 +7,7 @@ mod tool {
     mod export;
     mod finalize;
     mod fixture;
+    mod flight_recorder;
     mod foreign;
     mod hang;
     mod hostile;
