@@ -51,9 +51,8 @@ fn late_last_rank(shape: &str, ranks: u64, rounds: u64) {
     is_right_for_one(shape, &[15, 150, 1500], false, |pause_ms, report| {
         // All the others wait for the last in every round but the first, which is warm-up.
         let truth_ns = (ranks - 1) * (rounds - 1) * pause_ms * 1_000_000;
-        let caused_ns = report["ranks"][ranks as usize - 1]["awaited_ns"].as_u64().expect("a time");
         let (cause, lost_ns) = (&report["causes"][0], &report["causes"][0]["lost_ns"]);
-        is_late(cause, ranks - 1) && lost_ns.as_u64() <= Some(caused_ns) && is_near(lost_ns, truth_ns)
+        is_late(cause, ranks - 1) && is_near(lost_ns, truth_ns)
     });
 }
 
@@ -62,9 +61,15 @@ fn the_last_of_eight_ranks_sleeps_before_each_round() {
     late_last_rank("--procs 4 --threads 2 --ops pause,allreduce,alltoall --rounds 8 --pause N", 8, 8);
 }
 
+/// NCCL 2.29 and later report no operation of broadcasts, which may take any time.
 #[test]
-fn the_last_of_four_ranks_sleeps_before_each_round_with_broadcasts() {
-    late_last_rank("--procs 2 --threads 2 --ops pause,allreduce,broadcast --rounds 12 --pause N", 4, 12);
+fn what_nccl_does_not_report_accuses_nobody() {
+    let shape = "--procs 2 --threads 2 --ops pause,allreduce,broadcast --rounds 12 --pause N";
+    is_right_for_one(shape, &[15, 150], false, |_, report| {
+        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+        report["causes"] == Value::Array(Vec::new())
+            && sentence.starts_with("Cannot tell who is late: NCCL does not report ")
+    });
 }
 
 /// The last rank sleeps before it calls, in `forward`. Up to 2.27 NCCL reports no calls, but NVTX does.
@@ -82,7 +87,7 @@ fn the_calls_of_a_late_rank_are_named_with_their_range() {
             said.push(report["verdict"].clone());
             let (why, range) = (&report["causes"][0]["why"], serde_json::json!(["step #", "forward"]));
             let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
-            let is_named = sentence.contains(" Its calls come ") && sentence.contains(", in `step # > forward`.");
+            let is_named = sentence.ends_with(", in `step # > forward`");
             // Of the path, the last rank's sleep: in every round but the first, whose operation is warm-up.
             let longest = &report["critical_path"]["parts"][0];
             let is_path = longest["kind"] == "computing" && longest["rank"] == 3 && longest["phase"]["path"] == range;
@@ -111,7 +116,7 @@ fn the_last_of_a_ring_sleeps_before_each_round() {
     let shape = "--procs 4 --threads 1 --ops pause,sendrecv --rounds 15 --pause N";
     is_right_for_one(shape, &[40, 400], false, |pause_ms, report| {
         let causes = report["causes"].as_array().expect("causes");
-        let is_it = |cause: &Value| cause["kind"] == "late-sender" && cause["rank"] == 3;
+        let is_it = |cause: &Value| cause["kind"] == "late-rank" && cause["rank"] == 3;
         // Three others wait in each round but the first ones.
         causes.len() == 1 && is_it(&causes[0]) && is_near(&causes[0]["lost_ns"], 3 * 14 * pause_ms * 1_000_000)
     });
@@ -136,10 +141,10 @@ fn a_rank_behind_a_slow_pair_is_not_late() {
     let shape = "--procs 4 --threads 1 --rounds 30 --ops one --slow-pair 1,2,N";
     is_right_for_one(shape, &[20_000, 100_000], true, |_, report| {
         // A busy machine may make it late as well, by less than that.
-        let inherited_ns = report["ranks"][2]["inherited_ns"].as_u64().expect("a time");
+        let awaited_ns = report["ranks"][2]["awaited_ns"].as_u64().expect("a time");
         let lost_ns = |cause: &Value| cause["lost_ns"].as_u64().expect("a time");
         let mut late = report["causes"].as_array().expect("causes").iter().filter(|cause| is_late(cause, 2));
-        inherited_ns > 100_000_000 && late.all(|cause| lost_ns(cause) < inherited_ns / 2)
+        awaited_ns > 100_000_000 && late.all(|cause| lost_ns(cause) < awaited_ns / 2)
     });
 }
 

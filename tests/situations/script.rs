@@ -91,7 +91,9 @@ impl Script {
             let from_ns = if to_root && rank != root { self.free_ns[rank as usize] } else { last_ns };
             self.push(rank, from_ns + transfer_ns, operation(function, 0, Some(root), sequence));
         }
-        self.align();
+        if !to_root {
+            self.align();
+        }
     }
 
     pub(crate) fn collective(&mut self, function: &'static str, communicator: u32, transfer_ns: u64) {

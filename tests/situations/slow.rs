@@ -44,13 +44,16 @@ fn contradicts(report: &Value) -> Option<String> {
     if parts.iter().sum::<u64>() != part("operations_ns") {
         return Some(format!("the parts do not add up: {budget}"));
     }
+    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    let is_of_ranks = !report["causes"][0]["link"].is_object() && report["causes"][0]["kind"] != "slow-nic";
+    if is_of_ranks && sentence.chars().count() > 110 {
+        return Some(format!("too long: {sentence}"));
+    }
+    // Where nobody is named, nothing is lost by anybody.
     let ranks = report["ranks"].as_array().expect("ranks");
-    let mut late = report["causes"].as_array().expect("causes").iter().filter(|cause| cause["kind"] == "late-rank");
-    let more = late.find(|cause| {
-        let rank = &ranks[cause["rank"].as_u64().expect("a rank") as usize];
-        cause["lost_ns"].as_u64() > rank["awaited_ns"].as_u64()
-    });
-    more.map(|cause| format!("more is lost than caused: {cause:#}"))
+    let named: Vec<&Value> = report["causes"].as_array().expect("causes").iter().map(|cause| &cause["rank"]).collect();
+    let is_said = |(number, rank): (usize, &Value)| rank["lost_ns"].is_null() || named.contains(&&number.into());
+    (!ranks.iter().enumerate().all(is_said)).then(|| format!("lost by ranks that are not named: {ranks:#?}"))
 }
 
 /// Of a group of sends and receives, a kernel counts once; what a filter leaves out does not count.
@@ -74,34 +77,12 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
 fn since_when_a_rank_is_late_is_said_only_where_the_loss_begins() {
     let later = report_on("a rank that is late from half-way on");
     let sentence = later["verdict"]["sentence"].as_str().expect("a sentence");
-    assert!(sentence.starts_with("Rank 3 comes late from "), "{sentence}");
+    assert!(sentence.starts_with("Rank 3 was late from "), "{sentence}");
     assert!(later["causes"][0]["since_ns"].is_u64(), "{}", later["causes"]);
     let always = report_on("a rank that is late to a fourth of the collectives");
-    let change = &always["ranks"][3]["change"];
-    assert!(change["after"].as_f64() > change["before"].as_f64(), "its usual lateness grows: {change}");
     let sentence = always["verdict"]["sentence"].as_str().expect("a sentence");
-    assert!(sentence.starts_with("Rank 3 comes late: "), "{sentence}");
+    assert!(sentence.starts_with("Rank 3 is late: "), "{sentence}");
     assert!(always["causes"][0]["since_ns"].is_null(), "{}", always["causes"]);
-}
-
-/// "Nothing stands out" names the rank that others waited longest for, with one of these reasons, and never says that
-/// none loses 2 % where one does.
-pub(crate) fn names_the_longest_awaited(report: &Value, time: &str, reasons: &[&str]) {
-    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
-    let ranks = report["ranks"].as_array().expect("ranks");
-    let most = ranks.iter().max_by_key(|rank| rank[time].as_u64()).expect("ranks");
-    let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
-    assert!(sentence.contains(&wanted) && reasons.iter().any(|reason| sentence.contains(reason)), "{sentence}");
-    assert!(!sentence.contains("no rank,"), "{sentence}");
-}
-
-#[test]
-fn whom_others_wait_for_by_chance_is_named() {
-    names_the_longest_awaited(
-        &report_on("each collective has another"),
-        "awaited_ns",
-        &["though it was outside of operations"],
-    );
 }
 
 /// What a rank brings from the collective before is said as what it is.
@@ -109,12 +90,10 @@ fn whom_others_wait_for_by_chance_is_named() {
 fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
     let report = report_on("the collectives of a rank end later than");
     let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
-    let wanted = "rank 2, ";
-    let why = "because it had itself waited or transferred for longer before";
-    assert!(sentence.contains(wanted) && sentence.contains(why), "{sentence}");
-    // Of 60 times 3 ms that seven others wait, noise of computing is no part.
-    let inherited_ns = report["ranks"][2]["inherited_ns"].as_f64().expect("a time");
-    assert!((0.95..=1.0).contains(&(inherited_ns / (60.0 * 7.0 * 3e6))), "{inherited_ns}");
+    assert!(sentence.ends_with(", most of it for rank 2, whose own time is usual"), "{sentence}");
+    // Of 60 times 3 ms that seven others wait, noise of computing is a small part.
+    let awaited_ns = report["ranks"][2]["awaited_ns"].as_f64().expect("a time");
+    assert!((0.95..=1.05).contains(&(awaited_ns / (60.0 * 7.0 * 3e6))), "{awaited_ns}");
 }
 
 /// Of connections nothing is said where nothing was recorded of them.
@@ -122,8 +101,8 @@ fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
 fn connections_without_steps_are_not_said_to_be_well() {
     for name in ["nothing", "each collective has another"] {
         let report = report_on(name);
-        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
-        assert!(sentence.contains("connections were not measured") && !sentence.contains("pair"), "{sentence}");
+        let [sentence, rest] = ["sentence", "rest"].map(|part| report["verdict"][part].as_str().expect("a sentence"));
+        assert!(rest.contains("connections were not measured") && !sentence.contains("pair"), "{sentence} {rest}");
     }
 }
 

@@ -19,6 +19,7 @@
 
 pub mod baseline;
 mod instances;
+mod lateness;
 pub mod links;
 pub mod read;
 pub mod reasons;

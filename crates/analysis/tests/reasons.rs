@@ -2,7 +2,7 @@
 #![expect(clippy::cast_precision_loss, reason = "made-up jobs are small")]
 
 use analysis::reasons::why::add_reasons_and_path;
-use analysis::results::{CauseKind, CriticalPath, Delay, PathKind, Report, Why};
+use analysis::results::{CauseKind, CriticalPath, Delay, PathKind, Report, Verdict, Why};
 use analysis::{Filter, Trace, analyse};
 use otf2::Archive;
 use whole_plugin::synthetic::{self, CALL_NS, Delayed, Disturbance, Job, Operation, play};
@@ -33,10 +33,10 @@ fn why(report: &Report, rank: u32) -> &Why {
 #[test]
 fn the_stage_that_delays_a_rank_is_named() {
     let wrong = Disturbance::LateRank { rank: 5, from: 0, ns: LATE_NS };
-    for (delayed, reason, said) in [
-        (Delayed::Call, Delay::Call, "after the others', in `step # > load`."),
-        (Delayed::Launch, Delay::Launch, " It calls in time, but launches "),
-        (Delayed::Gpu, Delay::Gpu, " It launches in time, but its GPU begins "),
+    for (delayed, reason, ends, evidence) in [
+        (Delayed::Call, Delay::Call, ", in `step # > load`", "Rank 5 calls "),
+        (Delayed::Launch, Delay::Launch, ", between call and launch", "Rank 5 calls in time, but launches "),
+        (Delayed::Gpu, Delay::Gpu, ", behind other GPU work", "Rank 5 launches in time, but its GPU begins "),
     ] {
         for is_by_callback in [false, true] {
             let job = Job { wrong, calls: Some(delayed), is_by_callback, has_ranges: true, ..Job::healthy(2) };
@@ -47,8 +47,9 @@ fn the_stage_that_delays_a_rank_is_named() {
             assert!(later_ns.abs_diff(LATE_NS) < LATE_NS / 20, "{later_ns}");
             assert_eq!(report.ranks[5].why.as_ref(), Some(why));
             assert!(report.ranks.iter().enumerate().all(|(rank, row)| rank == 5 || row.why.is_none()));
-            assert!(report.verdict.sentence.contains(said), "{}", report.verdict.sentence);
-            assert_eq!(report.verdict.sentence.contains("Meanwhile"), delayed != Delayed::Call, "{report:?}");
+            let Verdict { sentence, basis, .. } = &report.verdict;
+            assert!(sentence.ends_with(ends) && sentence.starts_with("Rank 5 is late: "), "{sentence}");
+            assert!(basis.iter().any(|line| line.starts_with(evidence)), "{basis:?}");
         }
     }
 }
@@ -75,25 +76,7 @@ fn without_calls_no_reason_is_named() {
         why.missing.as_ref().is_some_and(|reason| reason.starts_with("its calls are not in the archive")),
         "{why:?}"
     );
-    assert!(!report.verdict.sentence.contains("Its calls"), "{}", report.verdict.sentence);
-}
-
-/// Rank 2 is late once: for its calls, or because it was in an operation of its own.
-#[test]
-fn a_stall_has_its_reason() {
-    let ns = 20 * MS;
-    let job =
-        Job { wrong: Disturbance::LateOnce { rank: 2, at: 77, ns }, calls: Some(Delayed::Call), ..Job::healthy(12) };
-    let mut ranks = play(&job);
-    let report = analyze(&job, &ranks);
-    assert!(report.causes[0].is_stall && why(&report, 2).reason == Some(Delay::Call), "{:?}", report.causes[0]);
-    let job = Job { communicators: vec![vec![2]], ..job };
-    let late = ranks[2].iter().position(|operation| operation.sequence == 77).expect("an operation");
-    let (before_ns, stop_ns) = (ranks[2][late - 1].stop_ns, ranks[2][late].start_ns - 3 * CALL_NS);
-    let long = Operation { communicator: 1, start_ns: before_ns + 3 * CALL_NS, stop_ns, ..ranks[2][late].clone() };
-    ranks[2].insert(late, Operation { sequence: 0, sends: Vec::new(), ..long });
-    let report = analyze(&job, &ranks);
-    assert_eq!(why(&report, 2).reason, Some(Delay::Operation), "{:?}", report.causes[0]);
+    assert!(report.verdict.sentence.ends_with(" of communication time lost"), "{}", report.verdict.sentence);
 }
 
 /// Four ranks whose operations begin and end at these times.

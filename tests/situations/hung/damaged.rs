@@ -55,7 +55,7 @@ fn without_clock_readings_no_times_are_compared() {
         let scratch = recorded(words);
         damaged(&part_of(&scratch, 0).join("journal/0.0"), || {
             let said = cannot_tell(&scratch, &scratch.out());
-            assert!(said.stdout.lines().next().is_some_and(|line| line.contains("0.0")), "{said}");
+            assert!(said.stdout.contains("/journal/0.0"), "{said}");
             let report = report(&scratch.out());
             assert_ne!(report["communicators"][0]["straggler"]["rank"], 0, "{report:#}");
             assert_ne!(state_of_rank_0(&report), "gone", "{report:#}");
@@ -69,7 +69,7 @@ fn a_thread_whose_file_is_lost_is_missed() {
     let scratch = recorded(KILLED);
     damaged(&part_of(&scratch, 0).join("journal/1.0"), || {
         let said = cannot_tell(&scratch, &scratch.out());
-        assert!(said.stdout.lines().next().is_some_and(|line| line.contains("1.0")), "{said}");
+        assert!(said.stdout.contains("/journal/1.0"), "{said}");
         is_missed(&scratch, "1.0");
     });
 }

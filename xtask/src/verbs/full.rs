@@ -43,6 +43,8 @@ enum Section {
     Release,
     /// The tests of whole jobs, on six more releases of NCCL
     Releases,
+    /// A hundred seeds of each kind of noise, in which no rank is to be called late
+    Noise,
     /// The demo, with two releases of NCCL
     Demo,
     /// Ten ways to run NCCL that the tests do not have (all of them take an hour: cargo xtask matrix)
@@ -132,6 +134,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { Err(anyhow!("failed: {}", failed.join(" "))) }
 }
 
+/// Makes tests of noise use a hundred seeds.
+const ALL_SEEDS: &str = "NCCL_OTF2_TEST_ALL_SEEDS";
+
 impl Section {
     fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -162,6 +167,12 @@ impl Section {
             Self::Releases => {
                 let mut tests = xtask("test -p nccl-otf2-recorder -p nccl-otf2-live -p nccl-otf2");
                 tests.env(nccl::TEST_RELEASES, "all");
+                one(tests)
+            }
+            Self::Noise => {
+                let mut tests = cargo::command("test");
+                tests.args(["--release", "-p", "nccl-otf2-analysis", "--lib", "lateness"]);
+                tests.env(ALL_SEEDS, "1");
                 one(tests)
             }
             Self::Demo => one(xtask("demo --fake --nccl 2.28.9 --nccl 2.32.3")),

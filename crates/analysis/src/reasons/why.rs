@@ -12,10 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::read::Operation;
 use crate::reasons::critical_path;
 use crate::reasons::critical_path::{HostTimes, HostTimesByOperation, PlannedPath};
-use crate::results::{Cause, CausePhase, Delay, Why};
-use crate::units::time;
+use crate::results::{Cause, Delay, Report, Why};
+use crate::statistics::{late_line, reason_line};
 use crate::{Analysis, Filter, Trace, WaitsFor};
-use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::sort::Gather;
 
@@ -50,15 +49,9 @@ fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<PlannedPath>) -> 
 /// operations that others waited longest for are examined.
 const MOST: usize = 2_000;
 const LEAST: usize = 100;
+/// The verdict has a line of evidence for each of so many late ranks.
+const MOST_LINES: usize = 4;
 const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
-
-/// A rank of the job that is late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct LateRank {
-    rank: u32,
-    /// Whether it is late in a few operations only.
-    only_at_times: bool,
-}
 
 /// An operation that came late.
 struct LateOperation {
@@ -102,7 +95,7 @@ const MIXED: &str = "no single stage has half of the time";
 /// Each call and launch is taken to be later by the shortest time that a punctual rank needs from there to the start
 /// of the operation.
 pub(crate) struct LateOperations {
-    late: BTreeMap<LateRank, Vec<LateOperation>>,
+    late: BTreeMap<u32, Vec<LateOperation>>,
     others: Vec<u32>,
     /// Rows of the operations whose calls and launches must be read.
     pub(crate) rows: BTreeSet<u32>,
@@ -111,11 +104,8 @@ pub(crate) struct LateOperations {
 impl LateOperations {
     /// `None` if no rank is late.
     pub(crate) fn find(analysis: &Analysis) -> Option<Self> {
-        let mut late: BTreeMap<LateRank, Vec<LateOperation>> = stalls(analysis);
-        late.extend(analysis.awaited.iter().map(|(&rank, awaited)| {
-            let rank = LateRank { rank, only_at_times: false };
-            (rank, often(analysis, awaited))
-        }));
+        let late = analysis.awaited.iter().map(|(&rank, awaited)| (rank, often(analysis, awaited)));
+        let late: BTreeMap<u32, Vec<LateOperation>> = late.gather();
         if late.is_empty() {
             return None;
         }
@@ -130,7 +120,7 @@ impl LateOperations {
         let usual = ShortestDelays::new(analysis, hosts, &self.others);
         let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
         let other_operations = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
-        for (&LateRank { rank, only_at_times }, late) in &self.late {
+        for (&rank, late) in &self.late {
             let own = own_operations(analysis, rank);
             let parts = |late: &LateOperation| DelayParts::new(analysis, &own, hosts, usual, late);
             let mut why = weigh_delays(trace, analysis, rank, late, parts);
@@ -148,11 +138,11 @@ impl LateOperations {
             {
                 why.phase = analysis.tables.longer_during(trace, (rank, rank_windows), (other, other_windows));
             }
-            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(rank) && cause.is_stall == only_at_times;
+            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(rank);
             if let Some(at) = analysis.report.causes.iter().position(is_it) {
                 append_reason_to_cause(analysis, at, &why);
             }
-            if let Some(rank) = analysis.report.ranks.get_mut(index(rank)).filter(|_| !only_at_times) {
+            if let Some(rank) = analysis.report.ranks.get_mut(index(rank)) {
                 rank.why = Some(why);
             }
         }
@@ -164,30 +154,6 @@ fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<LateOperation> {
     awaited.sort_by_key(|(_, ns)| Reverse(*ns));
     awaited.truncate((MOST / analysis.awaited.len().max(1)).max(LEAST));
     awaited.into_iter().filter_map(|(row, ns)| LateOperation::new(analysis, row, ns)).collect()
-}
-
-/// The late operations of anomalies, for ranks that a cause names as stalling the job.
-fn stalls(analysis: &Analysis) -> BTreeMap<LateRank, Vec<LateOperation>> {
-    let report = &analysis.report;
-    let is_cause =
-        |rank: u32| report.causes.iter().any(|cause| cause.is_stall && cause.is_late() && cause.rank == Some(rank));
-    let anomalies =
-        report.anomalies.iter().filter_map(|anomaly| Some((anomaly, anomaly.rank.filter(|rank| is_cause(*rank))?)));
-    let anomalies: BTreeMap<_, _> =
-        anomalies.map(|(anomaly, rank)| ((anomaly.start_ns, anomaly.sequence), (rank, anomaly.lost_ns))).gather();
-    let mut found: BTreeMap<LateRank, Vec<LateOperation>> = BTreeMap::new();
-    if anomalies.is_empty() {
-        return found;
-    }
-    for instance in &analysis.instances.all {
-        if let Some((rank, lost_ns)) = anomalies.get(&(instance.arrivals.first_ns, instance.sequence)) {
-            let mut rows = analysis.instances.operations(instance).iter().copied();
-            let own = rows.find(|row| analysis.tables.job_rank(*row) == *rank);
-            let late = own.and_then(|row| LateOperation::new(analysis, row, *lost_ns));
-            found.entry(LateRank { rank: *rank, only_at_times: true }).or_default().extend(late);
-        }
-    }
-    found
 }
 
 impl LateOperation {
@@ -206,12 +172,12 @@ impl LateOperation {
 
 /// The counterparts of the late operations on one punctual rank, the one that takes part most often. One rank limits
 /// how many threads must be read.
-fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<LateRank, Vec<LateOperation>>) -> Vec<u32> {
+fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<u32, Vec<LateOperation>>) -> Vec<u32> {
     let mut by_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in late.values().flatten().flat_map(|late| analysis.counterparts(late.row)) {
         by_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
     }
-    by_rank.retain(|rank, _| !late.keys().any(|late| late.rank == *rank));
+    by_rank.retain(|rank, _| !late.contains_key(rank));
     by_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
@@ -346,37 +312,20 @@ fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
     samples.iter().find(reaches_half).map(|(ns, _)| *ns)
 }
 
-/// Adds a reason to a cause and its sentence, and to the verdict if it quotes that sentence.
+/// Adds a reason to a cause, and to the lines of the cause and the verdict.
 fn append_reason_to_cause(analysis: &mut Analysis, at: usize, why: &Why) {
-    let report = &mut analysis.report;
-    let cause: &mut Cause = &mut report.causes[at];
-    let before = cause.sentence.clone();
-    if let Some(said) = reason_sentence(why) {
-        // The range before the late calls replaces the range of the whole time, which says less.
-        let meanwhile = cause.phase.as_ref().filter(|_| why.phase.is_some()).map(CausePhase::sentence);
-        cause.sentence = before.replace(&meanwhile.unwrap_or_default(), "") + &said;
+    let Report { causes, ranks, verdict, .. } = &mut analysis.report;
+    causes[at].why = Some(why.clone());
+    let Some(rank) = causes[at].rank.and_then(|rank| ranks.get(index(rank))) else { return };
+    causes[at].sentence = late_line(std::slice::from_ref(rank), &[&causes[at]]);
+    if causes.first().is_some_and(Cause::is_late) {
+        let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
+        verdict.sentence = late_line(ranks, &late);
+        let others = late.len().min(MOST_LINES);
+        // Behind what ranks take longer by, and what that costs.
+        let line = reason_line(rank, why).filter(|_| at < MOST_LINES);
+        verdict.basis.splice((others + 1).min(verdict.basis.len())..(others + 1).min(verdict.basis.len()), line);
     }
-    cause.why = Some(why.clone());
-    if at == 0
-        && let Some(prefix) = report.verdict.sentence.strip_suffix(&before)
-    {
-        report.verdict.sentence = format!("{prefix}{}", cause.sentence);
-    }
-}
-
-fn reason_sentence(why: &Why) -> Option<String> {
-    let later = time(why.later_ns?);
-    Some(match why.reason? {
-        Delay::Call => {
-            let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
-            format!(" Its calls come {later} after the others'{}.", phase.unwrap_or_default())
-        }
-        Delay::Launch => format!(" It calls in time, but launches {later} later than the others."),
-        Delay::Gpu => {
-            format!(" It launches in time, but its GPU begins {later} later than the others', after other work.")
-        }
-        Delay::Operation => format!(" Its operation before ends {later} after the others have come."),
-    })
 }
 
 #[cfg(test)]

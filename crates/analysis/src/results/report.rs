@@ -398,28 +398,25 @@ pub struct Rank {
     pub instances: u64,
     /// How often it was last by more than the clocks' uncertainty, not counting first collectives.
     pub last: u64,
-    /// How often chance would make it last.
-    pub last_expected: f64,
-    /// Upper bound on the probability that chance makes any rank spend so much longer outside operations than others,
-    /// or be waited for so long. Below 0.001 the rank is late.
-    pub p_value: f64,
-    /// How long others waited for it in collectives, summed over them, in ns.
+    /// How long others waited in collectives to which it came last, summed over them, in ns.
     pub caused_ns: u64,
-    /// How long others would not have waited if it had arrived with the second-last, summed over them, in ns.
-    pub caused_alone_ns: u64,
-    /// The part of `caused_ns` that is due to its own longer waiting or transferring before.
-    pub inherited_ns: u64,
-    /// How long others waited in receives for it to reach its send, summed over them, in ns.
-    pub late_sender_ns: u64,
-    /// How long others waited in sends for it to reach its receive, summed over them, in ns.
-    pub late_receiver_ns: u64,
-    /// How long others ultimately waited for it, in collectives and messages, summed over them, in ns. Includes waiting
-    /// for a rank that had itself waited for this one. Late ranks that are missing at the same time get equal shares.
+    /// The same with messages: how long others waited while it was the last to come. It may have waited itself.
     pub awaited_ns: u64,
-    /// The part of `awaited_ns` due to its spending longer outside operations than the ranks that waited.
-    pub lost_ns: u64,
-    /// How much later it arrived than the median of the ranks, in ns.
-    pub lateness_ns: f64,
+    /// Its own time between meetings with its peers, summed over all comparisons, in ns; null if there is none.
+    pub own_ns: Option<u64>,
+    /// What its own time exceeds the median of its peers by: median over comparisons, in ns.
+    pub typical_ns: Option<f64>,
+    /// Upper bound on the probability that chance alone gives any rank such times. Below 0.001 the rank is late, if it
+    /// costs the others 2 %; null: chance easily does.
+    pub p_value: Option<f64>,
+    /// If it is late: how much longer it takes than its peers, beyond chance, in ns.
+    pub longer_ns: Option<u64>,
+    /// If it is late: the share of comparisons in which it takes longer.
+    pub late_in: Option<f64>,
+    /// If it is late: its part of what the others would spend less in operations if no rank was late, in ns.
+    pub lost_ns: Option<u64>,
+    /// If it is late: what the others would spend less if only this rank was not late, in ns.
+    pub alone_ns: Option<u64>,
     /// Trend of the lateness: median of the slopes between parts of the run, in ns per second.
     pub trend_ns_per_s: Option<f64>,
     pub change: Option<Change>,

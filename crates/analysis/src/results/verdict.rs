@@ -152,7 +152,13 @@ impl Group {
 pub enum Finding {
     /// Ranks had waited for long in operations that were open when the recording ended.
     Unfinished,
+    /// A rank is late, or a link is slow: the causes say which.
     Causes,
+    /// Half of all waiting is in a few collectives.
+    Pauses,
+    /// Ranks may be late, or chance made them.
+    MayBeLate,
+    /// No rank stands out.
     Healthy,
     Unclear,
     /// Nothing that several ranks do together was recorded.
@@ -179,10 +185,6 @@ pub enum CauseKind {
     /// The operation was open when the recording ended; the rank is behind.
     Unfinished,
     LateRank,
-    /// A rank reached its sends late: others waited in their receives.
-    LateSender,
-    /// A rank reached its receives late: others waited in their sends.
-    LateReceiver,
     /// All transfers from a rank or host to others, or all transfers to it, are slow.
     SlowNic,
     SlowPair,
@@ -206,6 +208,8 @@ pub struct Cause {
     pub link: Option<LinkKey>,
     /// When the problem began; null if it lasted for the whole run.
     pub since_ns: Option<u64>,
+    /// Of a late rank: when it was over; null if it lasted for the whole run.
+    pub until_ns: Option<u64>,
     /// Of a late rank: the range of the program in which others waited for it; null if none had most of the time.
     pub phase: Option<CausePhase>,
     /// Of a late rank: what delayed it; null if it is another cause.
@@ -214,7 +218,7 @@ pub struct Cause {
     pub lost_ns: u64,
     /// `lost_ns` ÷ the time of all ranks in operations; null if no operation was measured.
     pub share: Option<f64>,
-    /// Affected collectives; for a late sender or receiver, its sends and receives that others waited for.
+    /// Affected collectives; of a late rank, the comparisons in which it takes longer by much.
     pub instances: u64,
     /// Whether the cause stopped a few operations for long instead of affecting most of them.
     pub is_stall: bool,
@@ -223,7 +227,7 @@ pub struct Cause {
 
 impl Cause {
     pub const fn is_late(&self) -> bool {
-        matches!(self.kind, CauseKind::LateRank | CauseKind::LateSender | CauseKind::LateReceiver)
+        matches!(self.kind, CauseKind::LateRank)
     }
 }
 

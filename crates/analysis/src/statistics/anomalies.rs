@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::lateness::late::Lateness;
 use crate::read::archive::Trace;
 use crate::read::{Operation, Tables};
 use crate::results::{Anomaly, CauseKind, LinkKey, Rank};
 use crate::statistics::collectives::{Classes, Instance, Instances};
-use crate::statistics::lateness::CausedWaiting;
 use crate::statistics::network;
 use crate::statistics::network::{InstanceTraffic, Links, Traffic};
 use crate::statistics::numeric::{center, median};
@@ -37,7 +37,7 @@ pub(super) struct Inputs<'a> {
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,
     pub(super) waiting: &'a Waiting,
-    pub(super) late: &'a [CausedWaiting],
+    pub(super) lateness: &'a Lateness,
     pub(super) links: &'a Links,
     pub(super) ranks: &'a [Rank],
 }

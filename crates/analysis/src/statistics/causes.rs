@@ -3,29 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::results::{Anomaly, Cause, CauseKind, CausePhase, Link, LinkKey, Rank};
+use crate::lateness::late::{LEAST_SHARE, LateRank};
+use crate::results::{Anomaly, Cause, CauseKind, CausePhase, Link, LinkKey};
 use crate::statistics::anomalies::Inputs;
-use crate::statistics::collectives::Instance;
-use crate::statistics::lateness::CausedWaiting;
-use crate::statistics::messages::WaitSums;
 use crate::statistics::network::{LinkChannel, RankPair, key};
 use crate::statistics::numeric::center;
-use crate::units::{bandwidth, count, plural, real, time, whole};
-use nccl_events::ids::{index as large, index_u32 as small};
+use crate::statistics::verdict::late_line;
+use crate::units::{bandwidth, plural, real, time, whole};
+use nccl_events::ids::index as large;
 use nccl_events::sort::Gather;
 
 pub(super) use crate::units::capital;
 
-/// A loss below this share of all ranks' time in operations is not reported.
-pub(super) const LEAST_SHARE: f64 = 0.02;
-/// A rank became late if others waited at least this many times as long for it in each collective after the change.
-const RISE: f64 = 3.0;
-
 impl Inputs<'_> {
     /// Causes that affect many operations, sorted by lost time, followed by those that affect few.
     pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
-        let ranks = self.ranks.iter().zip(self.late).enumerate();
-        let mut causes: Vec<Cause> = ranks.filter_map(|(at, (rank, late))| self.late(at, rank, late)).collect();
+        let mut causes: Vec<Cause> = self.lateness.late.ranks.iter().filter_map(|late| self.late(late)).collect();
         causes.extend(self.slow_links());
         causes.extend(self.stalls(anomalies, &causes));
         causes.retain(|cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE));
@@ -35,87 +28,29 @@ impl Inputs<'_> {
         causes
     }
 
-    fn late(&self, number: usize, rank: &Rank, late: &CausedWaiting) -> Option<Cause> {
-        if !late.is_certain() {
-            return None;
-        }
-        let share = self.share(late.lost_ns);
-        let WaitSums { receives_ns, sends_ns, collectives_ns } = late.waited;
-        let (kind, what) = match () {
-            () if collectives_ns >= receives_ns.max(sends_ns) => (CauseKind::LateRank, "comes late"),
-            () if receives_ns >= sends_ns => (CauseKind::LateSender, "sends late"),
-            () => (CauseKind::LateReceiver, "receives late"),
-        };
-        // Late for most of the run, or since a change.
-        let changed = rank.change.filter(|change| change.after > change.before && change.after > rank.lateness_ns);
-        let changed = changed.filter(|change| self.loss_begins(number, change.at_ns));
-        let since_ns = changed.filter(|_| kind == CauseKind::LateRank).map(|change| change.at_ns);
-        let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
-        let often = match kind {
-            CauseKind::LateRank if real(rank.last) > rank.last_expected => format!(
-                " It came last in {} of {} collectives{} (about {} expected by chance).",
-                count(rank.last),
-                count(rank.instances),
-                if self.waiting.warm_up.operations_ns > 0 { " after the warm-up" } else { "" },
-                count(whole(rank.last_expected)),
-            ),
-            _ => format!(" They waited for {} of its operations.", count(late.times)),
-        };
-        let awaited = self.waiting.blame.ranks.get(number).into_iter().flat_map(|awaited| &awaited.operations);
-        let times = awaited.map(|operation| (operation.since_ns.min(operation.came_ns), operation.came_ns)).collect();
-        let phase = self.phase(small(number), times);
-        let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
-        let others = if late.ranks == 1 { "the other" } else { "they" };
-        let sentence = format!(
-            "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than {others} \
-             did.{meanwhile}{often}",
-            capital(&rank.name),
-            plural(late.ranks, "rank", "ranks"),
-            time(late.lost_ns),
-            share_text(share),
-            time(late.more_ns),
-        );
-        Some(Cause {
-            kind,
-            rank: Some(small(number)),
-            since_ns,
-            phase,
-            lost_ns: late.lost_ns,
+    fn late(&self, late: &LateRank) -> Option<Cause> {
+        let rank = self.ranks.get(large(late.rank))?;
+        let share = self.share(whole(late.lost_ns));
+        let span = late.span();
+        let (instances, _) = late.usually_longer();
+        let mut cause = Cause {
+            kind: CauseKind::LateRank,
+            rank: Some(late.rank),
+            since_ns: span.map(|(from_ns, _)| from_ns),
+            until_ns: span.map(|(_, to_ns)| to_ns),
+            phase: self.phase(late.rank, late.times.clone()),
+            lost_ns: whole(late.lost_ns),
             share,
-            instances: if kind == CauseKind::LateRank { rank.last } else { late.times },
-            sentence,
+            instances,
             ..Cause::default()
-        })
+        };
+        cause.sentence = late_line(std::slice::from_ref(rank), &[&cause]);
+        Some(cause)
     }
 
     /// The range of the program that a rank was in at these times.
     fn phase(&self, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
         self.tables.during(self.trace, rank, times)
-    }
-
-    /// Whether others began to wait for a rank at a time: most of the waiting comes after it. The rank's usual lateness
-    /// may also change where it costs nothing; such a change does not count.
-    fn loss_begins(&self, rank: usize, at_ns: u64) -> bool {
-        let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
-        let lost_ns = |is_before: bool| {
-            let side_operations =
-                operations.into_iter().flatten().filter(|operation| (operation.came_ns < at_ns) == is_before);
-            real(side_operations.map(|operation| operation.ns).sum())
-        };
-        let is_own = |instance: &&Instance| {
-            let mut rows = self.instances.operations(instance).iter();
-            rows.any(|row| large(self.tables.job_rank(*row)) == rank)
-        };
-        let own = self
-            .instances
-            .all
-            .iter()
-            .filter(|instance| instance.is_comparable() && !instance.is_warm_up)
-            .filter(is_own);
-        let (before, after): (Vec<u64>, Vec<u64>) =
-            own.map(|instance| instance.arrivals.last_ns).partition(|ns| *ns < at_ns);
-        let mean_ns = |is_before, collectives: &[u64]| lost_ns(is_before) / real(collectives.len().max(1) as u64);
-        lost_ns(false) > lost_ns(true) && mean_ns(false, &after) >= RISE * mean_ns(true, &before)
     }
 
     /// The lost share of all ranks' time in operations; `None` if no operation was measured.
@@ -367,7 +302,8 @@ impl Inputs<'_> {
         type CauseKey = (CauseKind, Option<u32>, Option<LinkKey>);
         let mut sums: BTreeMap<CauseKey, Vec<&Anomaly>> = BTreeMap::new();
         for anomaly in anomalies {
-            let is_known = known.iter().any(|cause| explains(cause, anomaly));
+            // What ranks that come late cost is said of ranks, or of pauses.
+            let is_known = anomaly.kind == CauseKind::LateRank || known.iter().any(|cause| explains(cause, anomaly));
             let is_stall = real(anomaly.end_ns.saturating_sub(anomaly.start_ns)) > STALL * anomaly.median_ns;
             if is_stall && !is_known && anomaly.lost_ns > 0 {
                 sums.entry((anomaly.kind, anomaly.rank, anomaly.link)).or_default().push(anomaly);
@@ -382,7 +318,6 @@ impl Inputs<'_> {
                 rank.and_then(|rank| self.ranks.get(large(rank))).map_or("a rank", |rank| rank.name.as_str())
             };
             let what = match (kind, link) {
-                (CauseKind::LateRank, _) => format!("{} came late to", capital(name(rank))),
                 (CauseKind::SlowConnection, Some(link)) => {
                     let channel = link.channel.map(|channel| format!(" on channel {channel}")).unwrap_or_default();
                     format!("The network from {} to {}{channel} stalled in", name(link.from), name(link.to))
@@ -391,19 +326,14 @@ impl Inputs<'_> {
                 (CauseKind::WaitedForPeer, _) => "Proxies waited for receivers in".to_owned(),
                 _ => "For a reason that the recording does not show, time was lost in".to_owned(),
             };
-            let phase = rank.filter(|_| kind == CauseKind::LateRank).and_then(|rank| {
-                let until_late = |anomaly: &&Anomaly| (anomaly.start_ns, anomaly.start_ns + anomaly.skew_ns);
-                self.phase(rank, cause_anomalies.iter().map(until_late).collect())
-            });
-            let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
             let sentence = format!(
-                "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.{meanwhile}",
+                "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.",
                 plural(instances, "collective", "collectives"),
                 time(first_ns),
                 time(lost_ns),
                 share_text(share),
             );
-            Cause { kind, rank, link, phase, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
+            Cause { kind, rank, link, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
         });
         causes.collect()
     }

@@ -526,7 +526,7 @@ impl Filter {
         self.ranks.is_empty() || rank.is_some_and(|rank| rank.members.iter().any(|row| self.wants_rank(members, *row)))
     }
 
-    pub(super) fn wants(&self, trace: &Trace, members: &Members, operation: &Operation) -> bool {
+    pub(crate) fn wants(&self, trace: &Trace, members: &Members, operation: &Operation) -> bool {
         self.wants_communicator(members, operation.member)
             && self.wants_time(operation.start_ns, operation.stop_ns)
             && self.wants_function(trace, operation.function)

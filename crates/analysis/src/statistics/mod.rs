@@ -5,8 +5,7 @@
 //!         │              communicator and size; kernels of NCCL's beside others
 //!         ├► messages    sends with their receives, and which end waited for the other
 //!         ├► waiting     the time of ranks, split into waiting and transfer
-//!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
-//!         │              the waiting it caused
+//!         ├► lateness    by rank: how often last, its own times, trend and change
 //!         ├► network     what each connection sent, read process after process; links, by pair and channel: latency,
 //!         │              rate, slowdown against the others
 //!         └► program     by ranges of the program and by its steps; calls that make and end communicators
@@ -17,17 +16,21 @@
 
 use std::collections::BTreeMap;
 
+use crate::lateness::late::{LateRank, Lateness as LateRanks};
+use crate::lateness::recorded;
+use crate::lateness::recorded::Threads;
 use crate::read::archive::Trace;
 use crate::read::{NONE, Network, Tables};
 use crate::results;
 use crate::results::{Communicator, Completeness, Report, Run};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::Classes;
-use crate::statistics::lateness::{CausedWaiting, Lateness, TimeOutsideNccl, late};
+use crate::statistics::lateness::Lateness;
 use crate::statistics::messages::{Messages, Pairing, WaitEnd};
 use crate::statistics::network::{KnownTraffic, Links, Traffic};
 use crate::statistics::program::Steps;
 use crate::statistics::waiting::Waiting;
+use crate::units::{real, whole};
 use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::{index as large, index_u32 as small};
@@ -35,13 +38,13 @@ use nccl_events::sort::Gather;
 
 mod anomalies;
 mod causes;
-mod collectives;
+pub(crate) mod collectives;
 mod compare;
 mod difference;
 mod lateness;
-mod messages;
+pub(crate) mod messages;
 mod network;
-mod numeric;
+pub(crate) mod numeric;
 mod program;
 mod verdict;
 mod waiting;
@@ -50,13 +53,14 @@ pub use crate::statistics::collectives::{Arrival, Arrivals, Filter, Incomparable
 pub use crate::statistics::compare::{Placement, RunSamples, compare, is_slower_by};
 pub use crate::statistics::network::{SentStep, size_class, usual_times};
 pub use crate::statistics::numeric::{Regression, length, median, union};
+pub(crate) use crate::statistics::verdict::{late_line, reason_line};
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
     pub tables: Tables,
     pub instances: Instances,
     pub pairing: Pairing,
-    /// For each late rank: the rows of its operations that others waited for, and for how long, in ns.
+    /// For each late rank: the rows of its operations that come late, and by how much, in ns.
     pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
     pub report: Report,
 }
@@ -78,13 +82,14 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let instances = Instances::new(trace, &tables, filter);
     let mut classes = Classes::new(trace, &tables, filter);
     let messages = Messages::new(trace, &tables, filter);
-    let outside = TimeOutsideNccl::new(&tables, filter, &instances, &messages);
-    let waiting = Waiting::new(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
-    let late = late(&outside, &waiting.blame);
+    let waiting = Waiting::new(trace, &tables, filter, &instances, &messages, &classes, &steps);
     let pairing = messages.into_pairing();
+    let threads = Threads::read(trace, &tables)?;
+    let (kernels, rows) = recorded::kernels(trace, &tables, filter, &instances, &pairing, &threads);
+    let judged = LateRanks::new(&kernels, real(waiting.total.operations_ns));
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
-    let Lateness { ranks, heat } = Lateness::new(trace, &tables, &instances, &waiting, &late, length_ns);
+    let Lateness { ranks, heat } = Lateness::new(trace, &tables, &instances, &waiting, &judged, length_ns);
     let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
     let mut numbers: Vec<u32> = outliers.iter().map(|outlier| outlier.instance).collect();
     nccl_events::sort::sort(&mut numbers);
@@ -99,7 +104,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         instances: &instances,
         classes: &classes,
         waiting: &waiting,
-        late: &late,
+        lateness: &judged,
         links: &links,
         ranks: &ranks,
     };
@@ -107,7 +112,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let mut causes = inputs.causes(&anomalies);
     // Operations that never ended are reported before slow ones.
     causes.splice(0..0, verdict::cause(trace, &tables, &instances, &ranks));
-    let awaited = awaited(&waiting, &late);
+    let awaited = awaited(&judged, &rows);
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let report = Report {
         format: 1,
@@ -137,12 +142,11 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     Ok((Analysis { tables, instances, pairing, awaited, report }, also))
 }
 
-fn awaited(waiting: &Waiting, late: &[CausedWaiting]) -> BTreeMap<u32, Vec<(u32, u64)>> {
-    let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, caused), _)| caused.is_certain());
-    late.map(|((rank, _), awaited)| {
-        (rank, awaited.operations.iter().map(|operation| (operation.row, operation.ns)).collect())
-    })
-    .gather()
+/// The operations of late ranks that come late, and by how much.
+fn awaited(judged: &LateRanks, rows: &[u32]) -> BTreeMap<u32, Vec<(u32, u64)>> {
+    let operations =
+        |late: &LateRank| late.kernels.iter().map(|(kernel, ns)| (rows[large(*kernel)], whole(*ns))).collect();
+    judged.late.ranks.iter().map(|late| (late.rank, operations(late))).gather()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
@@ -200,7 +204,7 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
             (sum.count, sum.bytes) = (sum.count + 1, sum.bytes.saturating_add(operation.bytes));
         }
     }
-    for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.blame.pairs {
+    for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.pairs {
         let sum = sums.entry(*pair).or_default();
         (sum.late_sender_ns, sum.late_receiver_ns) = (*late_sender_ns, *late_receiver_ns);
     }

@@ -62,20 +62,6 @@ impl DisjointIntervals {
         self.before_ns[last / BLOCK] + block_sum + until_ns.min(stop) - start
     }
 
-    /// How many intervals end before a time.
-    pub(crate) fn ended(&self, before_ns: u64) -> usize {
-        let begun = self.starts_ns.partition_point(|start| *start < before_ns);
-        begun - usize::from(begun > 0 && self.at(begun - 1).1 >= before_ns)
-    }
-
-    pub(crate) fn span(&self) -> Option<(u64, u64)> {
-        Some((*self.starts_ns.first()?, self.at(self.len() - 1).1))
-    }
-
-    pub(crate) const fn len(&self) -> usize {
-        self.starts_ns.len()
-    }
-
     pub(crate) fn covered_ns(&self, from_ns: u64, until_ns: u64) -> u64 {
         self.until(until_ns) - self.until(from_ns)
     }
@@ -308,7 +294,6 @@ mod tests {
             let covered = DisjointIntervals::new(&[(2, 4), (4, 5), (10, 20)]);
             let found = [(0, 30), (3, 12), (5, 10), (12, 15), (25, 30)].map(|(from, to)| covered.covered_ns(from, to));
             assert_eq!(found, [13, 4, 0, 3, 0]);
-            assert_eq!([0, 4, 5, 6, 20, 21].map(|ns| covered.ended(ns)), [0, 0, 1, 2, 2, 3]);
             let many = DisjointIntervals::new(
                 &(0..100).map(|at| (10 * at, 10 * at + 1 + at % 2)).collect::<Vec<(u64, u64)>>(),
             );

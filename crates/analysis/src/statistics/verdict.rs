@@ -3,16 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::lateness::chance::Test;
+use crate::lateness::late::Late;
 use crate::read::archive::Trace;
 use crate::read::{NO_SEQUENCE, Operation, Tables};
-use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
+use crate::results::{Cause, CauseKind, Clocks, Delay, Finding, Rank, Verdict, Why};
 use crate::statistics::anomalies::Inputs;
-use crate::statistics::causes::{LEAST_OTHERS, LEAST_SHARE};
 use crate::statistics::collectives::{Incomparable, Instance, Instances};
-use crate::statistics::lateness::IMPROBABLE;
 use crate::units;
-use crate::units::{count, plural, real, time};
+use crate::units::{count, plural, real, time, whole};
 use nccl_events::Kind;
+use nccl_events::archive::{Timing, path_of_ranges};
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
@@ -20,10 +21,6 @@ use otf2::RegionRef;
 
 /// Below this comparable share of the matched collectives, "nothing stands out" would overstate the result.
 const LEAST_COMPARABLE: f64 = 0.5;
-/// A p-value below this is small, but not small enough to name a rank.
-const UNLIKELY: f64 = 0.05;
-/// A p-value above this is printed as 1.00.
-const LIKELY: f64 = 0.995;
 
 pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, statements: &Statements) -> Verdict {
     let (tables, instances, budget) = (inputs.tables, inputs.instances, &inputs.waiting.total);
@@ -36,32 +33,25 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, sentence) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
-        Some(cause) => (Finding::Causes, format!("{}{}", late_ranks(inputs, causes), cause.sentence)),
+        Some(cause) if cause.is_late() => {
+            let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
+            (Finding::Causes, late_line(inputs.ranks, &late))
+        }
+        Some(cause) => (Finding::Causes, cause.sentence.clone()),
         None if tables.operations.is_empty() => (Finding::Nothing, no_operations(statements)),
         None if budget.operations_ns == budget.not_compared_ns && matched == 0 => {
             let sentence = "No collective or message of several ranks was timed: there is nothing to compare.";
             (Finding::Nothing, sentence.to_owned())
         }
-        None if matched == 0 && budget.unclear_ns > budget.operations_ns / 2 => {
-            let sentence = format!(
-                "The recording does not show who came late: {:.1} % of the time in sends and receives is unclear, \
-                 because of clocks, timing or an end that was not recorded.",
-                share(budget.unclear_ns)
-            );
-            (Finding::Unclear, sentence)
-        }
-        None if is_unclear => (Finding::Unclear, unclear(instances, matched)),
-        None => {
-            let sentence = format!(
-                "{} Ranks wait for each other {:.1} % of their {} in operations.",
-                nothing(inputs, statements),
-                share(budget.waiting_ns),
-                time(budget.operations_ns)
-            );
-            (Finding::Healthy, sentence)
-        }
+        None => without_cause(inputs, statements),
     };
-    let mut basis = Vec::new();
+    let mut basis = late_evidence(inputs);
+    if inputs.lateness.by_lengths > 0 {
+        basis.push(format!(
+            "In {} the clocks cannot order the arrivals; the lengths of the operations do.",
+            plural(inputs.lateness.by_lengths, "collective", "collectives")
+        ));
+    }
     if matched > 0 {
         basis.push(format!(
             "Arrivals could be compared in {} of {}.",
@@ -81,7 +71,6 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             share(budget.not_compared_ns),
         ));
     }
-    basis.extend(worse(inputs, causes));
     basis.extend(warm_up(inputs));
     if causes.len() > 1 {
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
@@ -101,7 +90,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         basis.push(format!("No event was lost; {unmatched} not on all recorded ranks."));
     }
     basis.extend(impossible_ranks(statements));
-    let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
+    let is_judged = !matches!(finding, Finding::Unclear | Finding::Nothing);
     Verdict { finding, sentence, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, statements)) }
 }
 
@@ -163,119 +152,214 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
     }
 }
 
-fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
-    const SEVERAL: usize = 3;
-    let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late() && !cause.is_stall).collect();
-    if late.len() < SEVERAL || !causes.first().is_some_and(Cause::is_late) {
-        return String::new();
+/// The longest line of a verdict.
+const MOST_CHARACTERS: usize = 110;
+
+/// Up to so many ranks are listed by name.
+const LISTED: usize = 4;
+
+/// A share of the time of all ranks in operations.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// `Rank 3 is`, `Ranks 2, 5 and 7 are`, `8 ranks (4, 5, 6 …) are`, `All ranks of node2 are`.
+fn who<'a>(all: &[Rank], ranks: &[&Rank], (one, several): (&'a str, &'a str)) -> String {
+    let number = |rank: &Rank| rank.number.map_or_else(|| rank.name.clone(), |number| number.to_string());
+    let [first, rest @ ..] = ranks else { return String::new() };
+    if rest.is_empty() {
+        return format!("{} {one}", units::capital(&first.name));
     }
-    let ranks = || late.iter().filter_map(|cause| inputs.ranks.get(large(cause.rank?)));
-    let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
-    nccl_events::sort::sort(&mut hosts);
-    hosts.dedup();
-    let ranks_of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
-    let which = match hosts.as_slice() {
-        [host] if ranks_of_host(host) == late.len() && ranks_of_host(host) < inputs.ranks.len() => {
-            format!("all ranks of {host}")
+    let of_host = all.iter().filter(|rank| rank.host == first.host).count();
+    let is_host = ranks.iter().all(|rank| rank.host == first.host) && of_host == ranks.len() && of_host < all.len();
+    if is_host {
+        return format!("All ranks of {} {several}", first.host);
+    }
+    let names: Vec<String> = ranks.iter().map(|rank| number(rank)).collect();
+    match names.split_last() {
+        Some((last, before)) if names.len() <= LISTED => {
+            format!("Ranks {} and {last} {several}", before.join(", "))
         }
-        _ => {
-            let mut names: Vec<&str> = ranks().map(|rank| rank.name.as_str()).take(SEVERAL).collect();
-            names.extend((late.len() > SEVERAL).then_some("…"));
-            names.join(", ")
+        _ => format!("{} ranks ({} …) {several}", names.len(), names[..3].join(", ")),
+    }
+}
+
+/// Where a late rank loses the time, as far as that fits.
+fn place(cause: &Cause, room: usize) -> String {
+    let why = cause.why.as_ref();
+    match why.and_then(|why| why.reason) {
+        Some(Delay::Gpu) => ", behind other GPU work".to_owned(),
+        Some(Delay::Launch) => ", between call and launch".to_owned(),
+        Some(Delay::Operation) => String::new(),
+        Some(Delay::Call) | None => {
+            let phase = why.and_then(|why| why.phase.as_ref()).or(cause.phase.as_ref());
+            let Some(path) = phase.map(|phase| phase.path.as_slice()) else { return String::new() };
+            // Outer parts go first.
+            let texts = (0..path.len()).map(|from| {
+                let outer = if from > 0 { "… > " } else { "" };
+                format!(", in `{outer}{}`", path_of_ranges(&path[from..]))
+            });
+            texts.into_iter().find(|text| text.chars().count() <= room).unwrap_or_default()
         }
+    }
+}
+
+/// The line of ranks that are late: who, how much, and where the one that costs most loses it.
+pub(crate) fn late_line(all: &[Rank], causes: &[&Cause]) -> String {
+    let mut ranks: Vec<&Rank> = Vec::new();
+    for cause in causes {
+        ranks.extend(cause.rank.and_then(|rank| all.get(large(rank)).or(all.first().filter(|_| all.len() == 1))));
+    }
+    nccl_events::sort::sort_by_key(&mut ranks, |rank| (rank.number, rank.name.clone()));
+    let Some(worst) = causes.iter().max_by_key(|cause| cause.lost_ns) else { return String::new() };
+    let share: f64 = causes.iter().filter_map(|cause| cause.share).sum();
+    let span = worst.since_ns.zip(worst.until_ns).filter(|_| causes.len() == 1);
+    let head = match span {
+        Some((from_ns, to_ns)) => {
+            format!("{} late from {} to {}", who(all, &ranks, ("was", "were")), time(from_ns), time(to_ns))
+        }
+        None => format!("{} late", who(all, &ranks, ("is", "are"))),
     };
-    format!("{} of {} ranks are late ({which}). ", late.len(), inputs.ranks.len())
+    let line = format!("{head}: {} of communication time lost", percent(share));
+    let room = MOST_CHARACTERS.saturating_sub(line.chars().count());
+    format!("{line}{}", place(worst, room))
 }
 
-struct AwaitedRank<'a> {
-    rank: &'a Rank,
-    /// Share of all ranks' time in operations.
-    share: f64,
-    by_chance: String,
-}
-
-/// The rank that others waited longest for, among ranks that are not named as a cause.
-fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<AwaitedRank<'a>> {
-    let is_named = |rank: u32| causes.iter().any(|cause| cause.rank == Some(rank) && cause.is_late());
-    let others = (0..).zip(inputs.ranks).filter(|(number, _)| !is_named(*number));
-    // Ranks that wait for another do not know that it had waited itself.
-    let waited_ns = |rank: &Rank| rank.awaited_ns + rank.inherited_ns;
-    let (number, rank) = others.max_by_key(|(_, rank)| waited_ns(rank))?;
-    let share = real(waited_ns(rank)) / real(inputs.waiting.total.operations_ns.max(1));
-    Some(AwaitedRank { rank, share, by_chance: by_chance(inputs, number, rank) })
-}
-
-fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
-    let among = among(statements);
-    let is_measured = inputs.links.has_steps;
-    let compared = inputs.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
-    let links = match () {
-        () if !is_measured => Run::CONNECTIONS_NOT_MEASURED.to_owned(),
-        () if compared <= LEAST_OTHERS => "there are too few connections to compare".to_owned(),
-        () => "no pair of ranks or channel is slow beside the others".to_owned(),
-    };
-    match longest_awaited(inputs, &[]).filter(|awaited| awaited.share >= LEAST_SHARE) {
-        Some(AwaitedRank { rank, share, by_chance }) => format!(
-            "{}{among}: the others waited longest for {}, {:.1} % of the time of all ranks in operations, {by_chance}; \
-             {links}.",
-            if are_too_few(rank.instances, inputs.ranks.len() as u64) {
-                "Too little was recorded"
-            } else {
-                "Nothing stands out beyond chance"
-            },
-            rank.name,
-            share * 100.0,
-        ),
-        None => {
-            format!("Nothing stands out{among}: no rank loses 2 % of the time of all ranks in operations; {links}.")
+/// What delays a late rank, as a line of evidence.
+pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
+    let later = time(why.later_ns?);
+    let name = units::capital(&rank.name);
+    Some(match why.reason? {
+        Delay::Call => {
+            let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
+            format!("{name} calls {later} after the others{}.", phase.unwrap_or_default())
         }
+        Delay::Launch => format!("{name} calls in time, but launches {later} later than the others."),
+        Delay::Gpu => {
+            format!("{name} launches in time, but its GPU begins {later} later than the others', after other work.")
+        }
+        Delay::Operation => format!("{name}'s operation before ends {later} after the others have come."),
+    })
+}
+
+/// How far ranks are late, and what it costs.
+fn late_evidence(inputs: &Inputs<'_>) -> Vec<String> {
+    let Late { ranks, lost_ns, error_ns } = &inputs.lateness.late;
+    let mut by_loss: Vec<_> = ranks.iter().collect();
+    by_loss.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
+    let mut lines: Vec<String> = by_loss
+        .into_iter()
+        .take(LISTED)
+        .filter_map(|late| {
+            let rank = inputs.ranks.get(large(late.rank))?;
+            let (times, longer_ns) = late.usually_longer();
+            let windows = inputs.lateness.series[late.series].own.rows() as u64;
+            let how = match late.test {
+                Test::Steady => "nearly always",
+                Test::Exchange => "again and again",
+                Test::Turns => "in turn with another rank",
+            };
+            Some(format!(
+                "{} takes {} longer than its peers between operations, in {} of {} comparisons ({how}; chance: {}).",
+                units::capital(&rank.name),
+                time(whole(longer_ns)),
+                count(times),
+                count(windows),
+                probability(late.p_value)
+            ))
+        })
+        .collect();
+    if !ranks.is_empty() {
+        lines.push(format!(
+            "Without this, the other ranks would have spent {} (± {}) less of {} in operations.",
+            time(whole(*lost_ns)),
+            time(whole(*error_ns)),
+            time(inputs.waiting.total.operations_ns)
+        ));
     }
+    lines
 }
 
-fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
-    let (more_ns, others) = inputs.late.get(large(number)).map_or((0, 0), |late| (late.more_ns, late.ranks));
-    match rank.p_value {
-        _ if rank.inherited_ns > rank.awaited_ns => {
-            "because it had itself waited or transferred for longer before".to_owned()
-        }
-        _ if more_ns == 0 => "though it was outside of operations no longer than they were".to_owned(),
-        _ if more_ns.saturating_mul(others) < rank.awaited_ns / 2 => {
-            format!("though it was outside of operations only {} longer than they were", time(more_ns))
-        }
-        _ if are_too_few(rank.instances, inputs.ranks.len() as u64) => {
-            format!(
-                "but {} to tell chance from a cause",
-                match rank.instances {
-                    1 => "one collective is too few".to_owned(),
-                    few => format!("{few} collectives are too few"),
-                }
-            )
-        }
-        // The rank is late, but by too little.
-        ..IMPROBABLE => "as they wait for others".to_owned(),
-        p_value @ ..UNLIKELY => format!("which may be chance (p = {})", probability(p_value)),
-        p_value @ ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
-        _ => "as expected by chance".to_owned(),
-    }
-}
-
-/// Three digits would round a value just above [`IMPROBABLE`] to it.
 fn probability(p_value: f64) -> String {
-    format!("{p_value:.*}", if p_value < 0.01 { 4 } else { 3 })
+    if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
 }
 
-/// Whether a rank that is last in all of these collectives could still be so by chance.
-fn are_too_few(collectives: u64, ranks: u64) -> bool {
-    let always_last = real(ranks).powf(1.0 - real(collectives));
-    collectives > 0 && always_last >= IMPROBABLE
+/// Why most of the collectives that cannot be compared cannot, and how many these are.
+fn incomparable(instances: &Instances) -> Option<(&'static str, u64)> {
+    let number = |why| instances.all.iter().filter(|instance| instance.arrivals.error_ns == Err(why)).count() as u64;
+    let reasons = [
+        (Incomparable::Contradiction, "a rank ended before another one arrived"),
+        (Incomparable::Unfinished, "a rank had not ended"),
+        (Incomparable::RankMissing, "a rank or the root was not recorded"),
+        (Incomparable::NotMeasured, "only the enqueueing is known; record GPU times"),
+    ];
+    let reasons = reasons.map(|(why, text)| (text, number(why)));
+    reasons.into_iter().max_by_key(|(_, number)| *number).filter(|(_, number)| *number > 0)
 }
 
-/// A rank not named as a cause that others waited longer for than for a named one.
-fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
-    let least_ns = causes.iter().filter(|cause| cause.is_late()).map(|cause| cause.lost_ns).min()?;
-    let AwaitedRank { rank, by_chance, .. } =
-        longest_awaited(inputs, causes).filter(|awaited| awaited.rank.awaited_ns > least_ns)?;
-    Some(format!("The others also waited {} for {}, {by_chance}.", time(rank.awaited_ns), rank.name))
+/// The finding and line of a run without a cause.
+fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, String) {
+    /// Above this share, what cannot be compared may hide anything.
+    const UNCLEAR: f64 = 0.1;
+    let (judged, budget) = (inputs.lateness, &inputs.waiting.total);
+    let share = |ns: f64| percent(ns / real(budget.operations_ns.max(1)));
+    let launches_only = inputs.tables.operations.rows().all(|operation| operation.timing == Some(Timing::Proxy));
+    if launches_only || judged.unclear > UNCLEAR || judged.series.is_empty() {
+        let reason = match () {
+            () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
+            () if real(judged.unreported) > 0.0 && judged.unclear > UNCLEAR => {
+                format!("NCCL does not report {} of what ran in between", percent(judged.unclear))
+            }
+            () => match incomparable(inputs.instances) {
+                Some((why, number)) => {
+                    let of = plural(inputs.instances.all.len() as u64, "collective", "collectives");
+                    format!("in {} of {of} {why}", count(number))
+                }
+                None => "too few operations of the same ranks were recorded".to_owned(),
+            },
+        };
+        return (Finding::Unclear, format!("Cannot tell who is late: {reason}"));
+    }
+    let among = among(statements);
+    let perhaps: Vec<&Rank> =
+        judged.perhaps.ranks.iter().filter_map(|late| inputs.ranks.get(large(late.rank))).collect();
+    if let Some(pauses) = judged.pauses.as_ref().filter(|pauses| pauses.ranks.len() == 1 || perhaps.is_empty()) {
+        let names = pauses.ranks.keys().filter_map(|rank| inputs.ranks.get(large(*rank)));
+        let names: Vec<&str> = names.map(|rank| rank.name.as_str()).collect();
+        let who = match names.as_slice() {
+            [rank] => format!("all waiting for {rank}"),
+            ranks => format!("waiting for {} in turn", plural(ranks.len() as u64, "rank", "ranks")),
+        };
+        let of = plural(pauses.of, "collective", "collectives");
+        let sentence = format!(
+            "Pauses: {} of communication time lost in {} of {of}, {who}",
+            share(pauses.lost_ns),
+            count(pauses.collectives)
+        );
+        return (Finding::Pauses, sentence);
+    }
+    if !perhaps.is_empty() {
+        let who = who(inputs.ranks, &perhaps, ("may be", "may be"));
+        let lost = share(judged.perhaps.lost_ns);
+        let sentence = format!("{who} late: {lost} of communication time lost, but it may be chance");
+        return (Finding::MayBeLate, sentence);
+    }
+    let waiting = share(real(budget.waiting_ns));
+    let all_ns: u64 = judged.awaited_ns.iter().sum();
+    let most = judged.awaited_ns.iter().zip(inputs.ranks).max_by_key(|(ns, _)| **ns);
+    let for_whom = match most.filter(|(ns, _)| 2 * **ns > all_ns) {
+        Some((_, rank)) => format!("most of it for {}, whose own time is usual", rank.name),
+        None => "for all ranks in turn".to_owned(),
+    };
+    let sentence = match () {
+        () if budget.waiting_ns == 0 && budget.unclear_ns > 0 => {
+            format!("No rank stands out{among}: how long ranks wait is not known, because of the clocks")
+        }
+        () if budget.waiting_ns == 0 => format!("No rank stands out{among}: ranks do not wait for each other"),
+        () => format!("No rank stands out{among}: {waiting} of communication time is waiting, {for_whom}"),
+    };
+    (Finding::Healthy, sentence)
 }
 
 fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
@@ -299,24 +383,6 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
             time(time_ns),
         )
     })
-}
-
-fn unclear(instances: &Instances, matched: u64) -> String {
-    let number = |why| instances.all.iter().filter(|instance| instance.arrivals.error_ns == Err(why)).count() as u64;
-    let reasons = [
-        (Incomparable::Contradiction, "The recording does", "a rank ended before another one arrived"),
-        (Incomparable::Unfinished, "The recording does", "a rank had not ended"),
-        (Incomparable::RankMissing, "The recording does", "a rank or the root was not recorded"),
-        (Incomparable::NotMeasured, "The recording does", "only the enqueueing of a rank is known"),
-        (Incomparable::ClockUnknown, "The clocks do", "the error of a rank's clock is not known"),
-    ];
-    let reasons = reasons.map(|(why, who, text)| (number(why), who, text));
-    let (most, who, reason) = reasons.into_iter().max_by_key(|(number, ..)| *number).unwrap_or_default();
-    format!(
-        "{who} not show who came late: in {} of {}, {reason}.",
-        count(most),
-        plural(matched, "collective", "collectives"),
-    )
 }
 
 pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Clocks {
@@ -581,11 +647,6 @@ fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[R
 mod tests {
     use super::*;
     use nccl_events::schema::Sum;
-
-    #[test]
-    fn a_probability_above_the_limit_is_told_from_it() {
-        assert_eq!([0.001_34, 0.034].map(probability), ["0.0013", "0.034"]);
-    }
 
     /// The verdict on a killed job says no more is missing than its basis says.
     #[test]

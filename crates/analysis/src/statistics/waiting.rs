@@ -1,10 +1,12 @@
-//! How ranks spent their time in operations, and which ranks are to blame for waiting.
+//! How ranks spent their time in operations.
+
+use std::collections::BTreeMap;
 
 use crate::read::archive::Trace;
 use crate::read::{NONE, Tables};
 use crate::results::Budget;
 use crate::statistics::collectives::{Classes, Filter, Instances, Split};
-use crate::statistics::messages::{Blame, Messages, RankWaits, Wait, Waits, WaitsIn};
+use crate::statistics::messages::{Messages, RankWaits, Wait, WaitsIn};
 use crate::statistics::numeric::subtract;
 use crate::statistics::program::Steps;
 use nccl_events::ids::index as large;
@@ -17,8 +19,6 @@ struct TimePart {
     class: u32,
     budget: Budget,
     row: u32,
-    /// Waiting that would have been avoided if the last rank had arrived with the second-last.
-    alone_ns: u64,
 }
 
 /// Sums over the ranks of an instance.
@@ -38,11 +38,11 @@ pub(super) struct Waiting {
     pub(super) warm_up: Budget,
     pub(super) ranks: Vec<Budget>,
     pub(super) classes: Vec<Budget>,
-    /// For each rank, in ns: how long others waited for it, and how much of that they would have been spared if it had
-    /// arrived with the second-last rank.
-    pub(super) caused: Vec<(u64, u64)>,
+    /// For each rank, in ns: how long others waited in collectives to which it came last.
+    pub(super) caused: Vec<u64>,
     pub(super) instances: Vec<InstanceTime>,
-    pub(super) blame: Blame,
+    /// Keyed by communicator, sender and receiver: ns that the receiver waited for the sender, and vice versa.
+    pub(super) pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
     /// Indexed by the path of ranges around the call ([`Tables::paths`]). The last element is for calls without ranges.
     pub(super) paths: Vec<Budget>,
     /// By step of the program.
@@ -57,13 +57,13 @@ impl Waiting {
         instances: &Instances,
         messages: &Messages,
         classes: &Classes,
-        (late, steps): (&[bool], &Steps),
+        steps: &Steps,
     ) -> Self {
         let ranks = tables.members.job_ranks.len();
         let mut found = Self {
             ranks: vec![Budget::default(); ranks],
             classes: vec![Budget::default(); classes.all.len()],
-            caused: vec![(0, 0); ranks],
+            caused: vec![0; ranks],
             instances: vec![InstanceTime::default(); instances.all.len()],
             paths: vec![Budget::default(); tables.paths.texts().len() + 1],
             steps: vec![Budget::default(); steps.count()],
@@ -81,7 +81,6 @@ impl Waiting {
                 }
             }
         }
-        let mut waits: Vec<Waits> = Vec::with_capacity(ranks);
         let at_once = rayon::current_num_threads().max(1);
         let mut in_messages = Vec::new().into_iter();
         for (rank, rows) in rank_rows.into_iter().enumerate() {
@@ -89,13 +88,23 @@ impl Waiting {
                 in_messages = messages.waits(tables, rank..ranks.min(rank + at_once)).into_iter();
             }
             let message_waits = in_messages.next().unwrap_or_default();
-            waits.push(Waits::from_waits(&rows.parts(tables, instances, classes, messages, message_waits, |part| {
+            let waits = rows.parts(tables, instances, classes, messages, message_waits, |part| {
                 found.add(tables, instances, rank, &part);
                 found.add_to_program(tables, steps, rank, &part);
-            })));
+            });
+            waits.iter().for_each(|wait| found.add_pair(tables, wait));
         }
-        found.blame = Blame::new(tables, instances, messages, &waits, late);
         found
+    }
+
+    fn add_pair(&mut self, tables: &Tables, wait: &Wait) {
+        let is_send = wait.waits_in == WaitsIn::Send;
+        let operation = tables.operations.row(large(wait.row));
+        let member = tables.members.row(operation.member);
+        let ends = if is_send { (member.rank, operation.partner) } else { (operation.partner, member.rank) };
+        let pair = self.pairs.entry((member.communicator, ends.0, ends.1)).or_default();
+        let waited = if is_send { &mut pair.1 } else { &mut pair.0 };
+        *waited += wait.stop_ns - wait.start_ns;
     }
 
     fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &TimePart) {
@@ -126,9 +135,7 @@ impl Waiting {
         if instance.is_warm_up {
             self.warm_up += part.budget;
         } else if let Some(last) = instance.last {
-            let caused = &mut self.caused[large(tables.members.row(last).job_rank)];
-            caused.0 += part.budget.waiting_ns;
-            caused.1 += part.alone_ns;
+            self.caused[large(tables.members.row(last).job_rank)] += part.budget.waiting_ns;
         }
     }
 }
@@ -143,7 +150,7 @@ struct MeasuredRows {
 
 impl MeasuredRows {
     /// Splits a rank's time in operations into parts, one per operation. Overlapping time goes to compared operations
-    /// first. The parts add up to the union of all operations. Returns the waits, sorted and disjoint.
+    /// first. The parts add up to the union of all operations. Returns the waits in messages.
     fn parts(
         mut self,
         tables: &Tables,
@@ -161,7 +168,6 @@ impl MeasuredRows {
         by_start(&mut self.others);
         let class = |row| classes.number(tables, row).unwrap_or(NONE);
         let mut taken = OccupiedTime::default();
-        let mut waits: Vec<Wait> = Vec::new();
         let mut covered_ns = 0;
         for row in self.compared {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
@@ -177,21 +183,12 @@ impl MeasuredRows {
                 Split::Waits(until_ns) => (before(until_ns), 0),
                 Split::Unclear(until_ns) => (0, before(until_ns)),
             };
-            // In a first collective, NCCL delays ranks by connecting them.
-            let other = instance.awaited;
-            if waiting_ns > 0 && !instance.is_warm_up && ![NONE, row].contains(&other) {
-                let waits_in = WaitsIn::Collective(number);
-                waits.push(Wait { start_ns, stop_ns: start_ns + waiting_ns, row, other, waits_in });
-            }
-            let alone_ns = waiting_ns.saturating_sub(before(instance.arrivals.second_ns));
             let transfer_ns = operations_ns - waiting_ns - unclear_ns;
             let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
-            each(TimePart { instance: Some(number), class: class(row), budget, row, alone_ns });
+            each(TimePart { instance: Some(number), class: class(row), budget, row });
         }
         let in_messages: Vec<Wait> = message_waits.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
         let mut waiting = OccupiedTime::new(in_messages.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect());
-        waits.extend(in_messages);
-        waits.sort_unstable_by_key(|wait| wait.start_ns);
         let mut unclear = OccupiedTime::new(subtract(&message_waits.unclear, &taken.all));
         covered_ns = 0;
         for row in self.others {
@@ -208,10 +205,10 @@ impl MeasuredRows {
                 } else {
                     Budget { not_compared_ns: rest_ns, ..budget }
                 };
-                each(TimePart { instance: None, class: class(row), budget, row, alone_ns: 0 });
+                each(TimePart { instance: None, class: class(row), budget, row });
             }
         }
-        waits
+        in_messages
     }
 }
 

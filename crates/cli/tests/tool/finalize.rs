@@ -141,7 +141,10 @@ fn a_terminal_shows_progress() {
     let bars: Vec<&str> = shown.split('\r').filter(|line| line.contains(['░', '█'])).collect();
     assert!(bars.iter().any(|bar| bar.contains("0/2")), "{shown}");
     for bar in bars {
-        assert!(["journals ", "parts ", "locations "].iter().any(|what| bar.contains(what)), "{bar}");
+        assert!(
+            ["journals ", "parts ", "locations ", "operations ", "calls "].iter().any(|what| bar.contains(what)),
+            "{bar}"
+        );
         assert!(!bar.contains("0/0"), "{bar}");
     }
     let after = shown.rsplit("\u{1b}[2K").next().unwrap_or_default();

@@ -199,7 +199,6 @@ pub(crate) fn past(job: &Job, mut finding: Finding, aborted: &[Member], later: u
     finding
 }
 
-/// The releases of NCCL that ranks use, if they differ.
 /// A message that only a buffer let end.
 pub(crate) fn unreceived(job: &Job, found: &Unreceived) -> Option<Finding> {
     let Unreceived { comm, from, to, sent, received } = *found;
@@ -225,6 +224,7 @@ pub(crate) fn unreceived(job: &Job, found: &Unreceived) -> Option<Finding> {
     })
 }
 
+/// The releases of NCCL that ranks use, if they differ.
 pub(crate) fn releases(job: &Job) -> Option<String> {
     let mut found: BTreeMap<&str, Vec<Member>> = BTreeMap::new();
     for (number, rank) in &job.everyone.ranks {

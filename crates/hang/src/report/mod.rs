@@ -201,9 +201,10 @@ fn nobody_waits(job: &Job) -> Headline {
         return Headline::new(Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
     };
     // The report lists all reasons.
-    let text = words::cut(format!("CANNOT TELL: nobody is seen to wait for long, but {first}"));
+    let text = words::cut(format!("CANNOT TELL: {first}"));
+    let why = "nobody is seen to wait for long, but what is missing could show it".to_owned();
     let next = Some(sentences::workaround(job).to_owned());
-    Headline { next, ..Headline::new(Kind::Unknown, text) }
+    Headline { next, ..Headline::new(Kind::Unknown, text).with([why]) }
 }
 
 fn suspect_row(job: &Job, finding: &Finding, suspect: &Suspect) -> SuspectRow {

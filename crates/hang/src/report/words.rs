@@ -45,8 +45,9 @@ pub(super) fn cut(line: String) -> String {
     if fits(&line) {
         return line;
     }
-    let clauses = line.match_indices([';', ',']).map(|(at, _)| line.get(..at).unwrap_or_default());
-    let longest = clauses.filter(|text| fits(text)).last().filter(|text| 2 * text.chars().count() > MOST_CHARACTERS);
+    let mut clauses = line.match_indices([';', ',']).map(|(at, _)| line.get(..at).unwrap_or_default());
+    let longest = clauses.rfind(|text| fits(text));
+    let longest = longest.filter(|text| 2 * text.chars().count() > MOST_CHARACTERS);
     longest.map_or_else(|| line.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(), str::to_owned)
 }
 

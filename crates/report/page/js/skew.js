@@ -33,14 +33,13 @@ export function skew({ report }, go) {
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px', cell: (row) =>
       html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
-    { title: html`lateness,<br>ms`, number: true, key: (row) => row.lateness_ns,
-      cell: (row) => ms(row.lateness_ns) },
+    { title: html`longer than<br>peers, ms`, number: true, key: (row) => row.longer_ns ?? 0,
+      cell: (row) => ms(row.longer_ns) },
+    { title: html`others<br>lose, ms`, number: true, key: (row) => row.lost_ns ?? 0, cell: (row) => ms(row.lost_ns) },
     { title: html`trend,<br>ms per s`, number: true, key: (row) => row.trend_ns_per_s ?? 0,
       cell: (row) => (row.trend_ns_per_s === null ? unit('none') : ms(row.trend_ns_per_s)) },
     { title: html`last,<br>%`, number: true, key: (row) => row.last / Math.max(1, row.instances),
       cell: (row) => (row.instances === 0 ? NONE : number((row.last / row.instances) * 100)) },
-    { title: html`by chance,<br>%`, number: true, key: (row) => row.last_expected / Math.max(1, row.instances),
-      cell: (row) => (row.instances === 0 ? NONE : number((row.last_expected / row.instances) * 100)) },
     { title: html`awaited,<br>s`, number: true, key: (row) => row.awaited_ns, cell: (row) => seconds(row.awaited_ns) },
   ], rows, { limit: [strips ? STRIPS : 24, 0], mark: (row) => row.index === worstOf(report), done: drawStrips });
   drawn(drawStrips);

@@ -35,7 +35,6 @@ function evidence({ report }) {
 function placeOf({ kind, link }, { ranks }) {
   if (kind === 'unfinished') return { section: 'completeness', label: 'completeness' };
   if (kind === 'late-rank') return { section: 'skew', label: 'lateness over time' };
-  if (kind === 'late-sender' || kind === 'late-receiver') return { section: 'pairs', label: 'waiting in messages' };
   if (kind === 'slow-nic') return { section: 'pairs', label: 'pairs of ranks' };
   if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };
   if (kind !== 'slow-pair' && kind !== 'slow-connection') return { section: 'anomalies', label: 'anomalies' };
@@ -107,7 +106,7 @@ export function sections({ report }) {
     ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
     ['phases', 'Phases', count(report.phases)], ['steps', 'Steps', count(report.steps?.steps)],
     ['path', 'Critical path', count(report.critical_path?.parts)],
-    ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
+    ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lost_ns ?? 0))],
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
     ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics)],

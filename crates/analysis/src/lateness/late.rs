@@ -1,0 +1,465 @@
+//! The ranks that are late: how much earlier they would come if they took as long as their peers, and what the others
+//! would then spend less in operations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use crate::lateness::chance::{IMPROBABLE, Suspicion, Table, Test, UNLIKELY, memory, suspicions};
+use crate::lateness::kernels::{Collective, Kernels};
+use crate::lateness::replay::Replay;
+use crate::lateness::series::{self, Series, Windows, kernels_of_window};
+use crate::read::NONE;
+use crate::statistics::numeric::{median, quantile};
+use crate::units::real;
+use nccl_events::collective::Flow;
+use nccl_events::ids::index as large;
+use nccl_events::sort::Gather;
+
+/// A loss below this share of all ranks' time in operations is not reported.
+pub(crate) const LEAST_SHARE: f64 = 0.02;
+/// A rank whose part of what several lose is smaller only passes a delay on.
+const LEAST_PART: f64 = 0.03;
+/// The most ranks that are examined, those with the most longer times first.
+const MOST_LATE: usize = 48;
+/// The peers whose gaps are compared with those of a late rank.
+const MOST_PEERS: usize = 16;
+/// The values of peers of which the quantiles are taken.
+const MOST_VALUES: usize = 1 << 16;
+
+/// A rank that is late, or may be.
+#[derive(Clone, Debug)]
+pub(crate) struct LateRank {
+    pub(crate) rank: u32,
+    /// What the others lose by it, of what they lose by all late ranks.
+    pub(crate) lost_ns: f64,
+    /// What they would gain if only this rank came in time.
+    pub(crate) alone_ns: f64,
+    /// Chance gives any rank as much with this probability.
+    pub(crate) p_value: f64,
+    pub(crate) test: Test,
+    /// In which series it is compared: a place in [`Lateness::series`].
+    pub(crate) series: usize,
+    /// The windows in which it takes longer than its peers beyond chance, and by how much, in ns.
+    pub(crate) windows: Vec<(usize, f64)>,
+    /// When these windows begin and end.
+    pub(crate) times: Vec<(u64, u64)>,
+    /// From the begin of the first window of its series to the end of the last, in ns.
+    series_ns: u64,
+    /// The kernels that come later by that, and by how much, in ns.
+    pub(crate) kernels: Vec<(u32, f64)>,
+}
+
+impl LateRank {
+    /// How much longer it takes than its peers, in ns.
+    pub(crate) fn longer_ns(&self) -> f64 {
+        self.windows.iter().map(|(_, ns)| ns).sum()
+    }
+
+    /// The windows in which it takes longer by at least a quarter of the longest, in order: their ends, and by how much.
+    fn long(&self) -> Vec<(u64, f64)> {
+        let longest = self.windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
+        let long = self.windows.iter().zip(&self.times).filter(|((_, ns), _)| *ns > 0.25 * longest);
+        long.map(|((_, ns), (_, end_ns))| (*end_ns, *ns)).collect()
+    }
+
+    /// How often it takes longer, and by how much as a rule, in ns.
+    pub(crate) fn usually_longer(&self) -> (u64, f64) {
+        let mut long: Vec<f64> = self.long().into_iter().map(|(_, ns)| ns).collect();
+        (long.len() as u64, median(&mut long))
+    }
+
+    /// From when to when it was late, if that is clearly shorter than its series: the time with 94 % of what is longer.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        let long = self.long();
+        let sum: f64 = long.iter().map(|(_, ns)| ns).sum();
+        let (mut before, mut from_ns, mut to_ns) = (0.0, long.first()?.0, long.last()?.0);
+        for (at_ns, ns) in &long {
+            if before <= 0.03 * sum {
+                from_ns = *at_ns;
+            }
+            before += ns;
+            if before <= 0.97 * sum {
+                to_ns = *at_ns;
+            }
+        }
+        (10 * to_ns.saturating_sub(from_ns) < 7 * self.series_ns).then_some((from_ns, to_ns.max(from_ns)))
+    }
+}
+
+/// Ranks that are late together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Late {
+    /// By rank.
+    pub(crate) ranks: Vec<LateRank>,
+    /// What the others lose by all of them, in ns, and how far that may be off.
+    pub(crate) lost_ns: f64,
+    pub(crate) error_ns: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lateness {
+    pub(crate) series: Vec<Series>,
+    /// Own times that are not known, because NCCL does not report what ran in between.
+    pub(crate) unreported: u64,
+    /// By rank.
+    pub(crate) own: Vec<OwnTime>,
+    /// By rank: how long others waited while it was the last to come, in ns.
+    pub(crate) awaited_ns: Vec<u64>,
+    pub(crate) late: Late,
+    /// If no rank is late: those that may be.
+    pub(crate) perhaps: Late,
+    /// If no rank is late: the few collectives with half of all waiting.
+    pub(crate) pauses: Option<Pauses>,
+    /// The share of what cannot be compared: own times, or time in collectives that lack a rank or a time.
+    pub(crate) unclear: f64,
+    /// Collectives in which lengths say who came last, because the clocks cannot.
+    pub(crate) by_lengths: u64,
+}
+
+/// Few collectives with half of all waiting.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pauses {
+    pub(crate) collectives: u64,
+    /// Of so many.
+    pub(crate) of: u64,
+    pub(crate) lost_ns: f64,
+    /// The ranks that came last to these, and how often.
+    pub(crate) ranks: BTreeMap<u32, u64>,
+}
+
+/// With fewer collectives of a kind, none stands out.
+const LEAST_COLLECTIVES: usize = 10;
+/// How many times as long as usual ranks wait in a pause.
+const PAUSE: f64 = 10.0;
+
+/// Finds whether half of all waiting is in at most one of twenty collectives.
+fn pauses(kernels: &Kernels, operations_ns: f64) -> Option<Pauses> {
+    /// The ranks and the function of collectives.
+    type Kind = (Vec<u32>, u32);
+    let mut kinds: BTreeMap<Kind, Vec<(f64, u32)>> = BTreeMap::new();
+    let is_shared = |one: &&Collective| one.is_whole && one.flow == Flow::AllToAll && !one.is_warm_up;
+    for collective in kernels.collectives.iter().filter(is_shared) {
+        let members = || kernels.members_of(collective).iter().map(|kernel| &kernels.all[large(*kernel)]);
+        let (Some(first), Some(last)) = (members().next(), members().min_by_key(|kernel| kernel.wait_ns)) else {
+            continue;
+        };
+        let key = (members().map(|kernel| kernel.rank).collect(), first.function);
+        let waiting = real(members().map(|kernel| kernel.wait_ns).sum());
+        kinds.entry(key).or_default().push((waiting, last.rank));
+    }
+    let mut all: Vec<(f64, u32)> = Vec::new();
+    for kind in kinds.into_values() {
+        let usual = median(&mut kind.iter().map(|(ns, _)| *ns).collect::<Vec<f64>>());
+        let is_pause = |ns: f64| kind.len() >= LEAST_COLLECTIVES && ns > PAUSE * usual;
+        all.extend(kind.iter().map(|(ns, rank)| (if is_pause(*ns) { ns - usual } else { 0.0 }, *rank)));
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let in_collectives = kernels.all.iter().filter(|kernel| kernel.collective != NONE);
+    let waiting = real(in_collectives.map(|kernel| kernel.wait_ns).sum());
+    let (mut lost_ns, mut count) = (0.0, 0);
+    for (ns, _) in all.iter().take_while(|(ns, _)| *ns > 0.0) {
+        if lost_ns >= 0.5 * waiting {
+            break;
+        }
+        (lost_ns, count) = (lost_ns + ns, count + 1);
+    }
+    let most = all.len() / 20;
+    let is_pause = lost_ns >= 0.5 * waiting && lost_ns >= LEAST_SHARE * operations_ns && count <= most.max(1);
+    if all.len() < LEAST_COLLECTIVES || count == 0 || !is_pause {
+        return None;
+    }
+    let longest = all[0].0;
+    while let Some((ns, _)) = all.get(count).filter(|(ns, _)| count < most && *ns > 0.2 * longest) {
+        (lost_ns, count) = (lost_ns + ns, count + 1);
+    }
+    let mut ranks = BTreeMap::new();
+    for (_, rank) in &all[..count] {
+        *ranks.entry(*rank).or_default() += 1;
+    }
+    Some(Pauses { collectives: count as u64, of: all.len() as u64, lost_ns, ranks })
+}
+
+/// The share of ranks' time in collectives that lack a rank, a time or an end, or in messages whose waits are unclear.
+fn missing(kernels: &Kernels, operations_ns: f64) -> f64 {
+    let incomplete = kernels.collectives.iter().filter(|one| !one.is_whole).flat_map(|one| kernels.members_of(one));
+    let kernel = |number: &u32| &kernels.all[large(*number)];
+    let ns: u64 = incomplete.map(|number| kernel(number).stop_ns - kernel(number).start_ns).sum();
+    real(ns + kernels.unclear_ns) / operations_ns.max(1.0)
+}
+
+/// A rank's own times beside those of its peers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnTime {
+    /// Over all windows of its series, in ns; `None` if it is in none.
+    pub(crate) own_ns: Option<f64>,
+    /// The median over the windows of what its own time exceeds the median of its peers by, in ns.
+    pub(crate) typical_ns: Option<f64>,
+    /// The least probability with which chance explains it; `None`: chance easily does.
+    pub(crate) p_value: Option<f64>,
+}
+
+/// A suspicion of a rank in a series, with the columns that are suspected there.
+type Candidate = (usize, Suspicion, BTreeSet<usize>);
+
+impl Lateness {
+    /// `operations_ns`: the time of all ranks in operations.
+    pub(crate) fn new(kernels: &Kernels, operations_ns: f64) -> Self {
+        let (series, unreported) = series::find(kernels);
+        let tested: Vec<(Vec<Suspicion>, Vec<Suspicion>)> =
+            series.par_iter().map(|series| suspicions(&series.own, series.is_timed())).collect();
+        // The probability of all series together, not of each.
+        let count = real(series.len() as u64);
+        let (mut certain, mut likely) = (BTreeMap::new(), BTreeMap::new());
+        for (number, (found, perhaps)) in tested.into_iter().enumerate() {
+            let columns: BTreeSet<usize> = found.iter().map(|late| late.column).collect();
+            for (late, is_found) in
+                found.into_iter().map(|late| (late, true)).chain(perhaps.into_iter().map(|late| (late, false)))
+            {
+                let late = Suspicion { p_value: late.p_value * count, ..late };
+                let rank = series[number].ranks[late.column];
+                let list: &mut BTreeMap<u32, Vec<Candidate>> = match late.p_value {
+                    ..IMPROBABLE if is_found => &mut certain,
+                    ..UNLIKELY => &mut likely,
+                    _ => continue,
+                };
+                let columns =
+                    if is_found && late.p_value < IMPROBABLE { columns.clone() } else { [late.column].into() };
+                list.entry(rank).or_default().push((number, late, columns));
+            }
+        }
+        let mut own = own_times(&series, kernels.ranks.len());
+        for (rank, candidates) in certain.iter().chain(&likely) {
+            let least = candidates.iter().map(|(_, late, _)| late.p_value).fold(f64::INFINITY, f64::min);
+            let known = &mut own[large(*rank)].p_value;
+            *known = Some(known.map_or(least, |known| known.min(least)));
+        }
+        let cells: usize = series.iter().map(|series| series.own.values.len()).sum();
+        let mut found = Self {
+            series,
+            unreported,
+            own,
+            awaited_ns: kernels.awaited_ns(),
+            unclear: missing(kernels, operations_ns).max(real(unreported) / real(cells.max(1) as u64)),
+            by_lengths: kernels.collectives.iter().filter(|one| one.is_by_lengths).count() as u64,
+            pauses: pauses(kernels, operations_ns),
+            ..Self::default()
+        };
+        if certain.is_empty() && likely.is_empty() {
+            return found;
+        }
+        let search = Search { kernels, replay: Replay::new(kernels), series: &found.series, operations_ns };
+        let late = search.lost(&certain);
+        let perhaps = if late.ranks.is_empty() { search.lost(&likely) } else { Late::default() };
+        found.pauses = found.pauses.filter(|_| late.ranks.is_empty());
+        (found.late, found.perhaps) = (late, perhaps);
+        found
+    }
+}
+
+/// The own times of each rank, in the series with the most windows that it is in.
+fn own_times(series: &[Series], ranks: usize) -> Vec<OwnTime> {
+    let mut found = vec![OwnTime::default(); ranks];
+    let mut windows = vec![0; ranks];
+    for series in series {
+        let all: Vec<usize> = (0..series.ranks.len()).collect();
+        let excess = series.own.excess(&all);
+        for (column, rank) in series.ranks.iter().enumerate() {
+            if series.own.rows() <= windows[large(*rank)] {
+                continue;
+            }
+            let known = |table: &Table| table.column(column).filter(|ns| !ns.is_nan()).collect::<Vec<f64>>();
+            let (own, mut more) = (known(&series.own), known(&excess));
+            windows[large(*rank)] = series.own.rows();
+            found[large(*rank)] = OwnTime {
+                own_ns: Some(own.iter().sum()),
+                typical_ns: (!more.is_empty()).then(|| median(&mut more)),
+                p_value: None,
+            };
+        }
+    }
+    found
+}
+
+struct Search<'a> {
+    kernels: &'a Kernels,
+    replay: Replay<'a>,
+    series: &'a [Series],
+    operations_ns: f64,
+}
+
+impl Search<'_> {
+    /// The ranks of these that cost the others something, and what.
+    fn lost(&self, candidates: &BTreeMap<u32, Vec<Candidate>>) -> Late {
+        let mut mended: BTreeMap<u32, LateRank> = candidates
+            .par_iter()
+            .filter_map(|(rank, candidates)| {
+                let mended = candidates.iter().map(|candidate| self.mended(*rank, candidate));
+                Some((*rank, mended.max_by(|a, b| a.longer_ns().total_cmp(&b.longer_ns()))?))
+            })
+            .collect();
+        let others = real((self.kernels.ranks.len() as u64).saturating_sub(1).max(1));
+        let least_ns = LEAST_SHARE * self.operations_ns;
+        mended.retain(|_, late| late.longer_ns() * others >= least_ns);
+        let mut ranks: Vec<u32> = mended.keys().copied().collect();
+        ranks.sort_by(|a, b| mended[b].longer_ns().total_cmp(&mended[a].longer_ns()));
+        ranks.truncate(MOST_LATE);
+        let mut late: BTreeSet<u32> = ranks.into_iter().gather();
+        let recorded = self.replay.in_operations(&[]);
+        // What the others gain if these ranks come in time. `all`: those whose own gain does not count.
+        let gain = |mended_ranks: &BTreeSet<u32>, all: &BTreeSet<u32>| -> f64 {
+            let earlier: Vec<(u32, f64)> =
+                mended_ranks.iter().flat_map(|rank| mended[rank].kernels.iter().copied()).collect();
+            let then = self.replay.in_operations(&earlier);
+            let gains = (0..).zip(recorded.iter().zip(then)).filter(|(rank, _)| !all.contains(rank));
+            gains.map(|(_, (before, after))| before - after).sum()
+        };
+        while !late.is_empty() {
+            let lost_ns = gain(&late, &late);
+            let parts: Vec<(u32, f64, f64)> = late
+                .par_iter()
+                .map(|rank| {
+                    if late.len() == 1 {
+                        return (*rank, lost_ns, lost_ns);
+                    }
+                    let others = late.iter().copied().filter(|other| other != rank).gather();
+                    (*rank, lost_ns - gain(&others, &late), gain(&[*rank].into(), &late))
+                })
+                .collect();
+            let mut drop: Vec<u32> =
+                parts.iter().filter(|(_, part, alone)| part.max(*alone) < least_ns).map(|(rank, ..)| *rank).collect();
+            if drop.is_empty() {
+                let small = parts.iter().filter(|(_, part, _)| *part < least_ns.max(LEAST_PART * lost_ns));
+                drop.extend(small.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(rank, ..)| *rank));
+            }
+            if drop.is_empty() {
+                if lost_ns < least_ns {
+                    break;
+                }
+                return self.late(mended, &parts, lost_ns);
+            }
+            drop.iter().for_each(|rank| {
+                late.remove(rank);
+            });
+        }
+        Late::default()
+    }
+
+    fn late(&self, mut mended: BTreeMap<u32, LateRank>, parts: &[(u32, f64, f64)], lost_ns: f64) -> Late {
+        let sum: f64 = parts.iter().map(|(_, part, _)| part.max(0.0)).sum();
+        let all: BTreeSet<u32> = parts.iter().map(|(rank, ..)| *rank).gather();
+        let ranks = parts.iter().filter_map(|(rank, part, alone)| {
+            let lost_ns = lost_ns * part.max(0.0) / if sum > 0.0 { sum } else { 1.0 };
+            Some(LateRank { lost_ns, alone_ns: *alone, ..mended.remove(rank)? })
+        });
+        let ranks: Vec<LateRank> = ranks.collect();
+        let error = ranks.iter().map(|late| relative_error(&self.series[late.series], late, &all)).fold(0.0, f64::max);
+        Late { ranks, lost_ns, error_ns: lost_ns * (2.0 * error).min(1.0) }
+    }
+
+    /// How much earlier a rank would come in each window if its own times were distributed as its peers' are.
+    fn mended(&self, rank: u32, (number, suspicion, late): &Candidate) -> LateRank {
+        let series = &self.series[*number];
+        let column = suspicion.column;
+        let mut found = LateRank {
+            rank,
+            lost_ns: 0.0,
+            alone_ns: 0.0,
+            p_value: suspicion.p_value,
+            test: suspicion.test,
+            series: *number,
+            windows: Vec::new(),
+            times: Vec::new(),
+            series_ns: 0,
+            kernels: Vec::new(),
+        };
+        let peers: Vec<usize> = (0..series.ranks.len()).filter(|other| !late.contains(other)).collect();
+        if peers.is_empty() {
+            return found;
+        }
+        let excess = series.own.excess(&peers);
+        let pool = pool(&excess, &peers);
+        let mut own: Vec<(usize, f64)> = excess.column(column).enumerate().filter(|(_, ns)| !ns.is_nan()).collect();
+        own.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let count = real(own.len() as u64);
+        let longer = (0_u64..).zip(own).map(|(place, (window, ns))| {
+            (window, if pool.is_empty() { 0.0 } else { ns - quantile(&pool, (real(place) + 0.5) / count) })
+        });
+        found.windows = longer.filter(|(_, ns)| *ns > 0.0).collect();
+        found.windows.sort_by_key(|(window, _)| *window);
+        let window_ns = |window| series.window_ns(self.kernels, window, column);
+        found.series_ns = series.own.rows().checked_sub(1).map_or(0, |last| window_ns(last).1 - window_ns(0).0);
+        found.times = found.windows.iter().map(|(window, _)| window_ns(*window)).collect();
+        for (window, ns) in &found.windows {
+            found.kernels.extend(self.earlier(series, *window, column, *ns, &peers));
+        }
+        found
+    }
+
+    /// Distributes a window's longer time over the gaps before its kernels: where each is longer than those of peers that
+    /// do the same, else in proportion to the gaps.
+    fn earlier(&self, series: &Series, window: usize, column: usize, ns: f64, peers: &[usize]) -> Vec<(u32, f64)> {
+        let all = &self.kernels.all;
+        let gap = |kernel: &u32| real(all[large(*kernel)].gap_ns(all));
+        let own = kernels_of_window(self.kernels, series, window, column);
+        let gaps: Vec<f64> = own.iter().map(gap).collect();
+        let mut weights = gaps.clone();
+        if let Windows::Meetings(_) = series.windows {
+            let function = |kernel: &u32| all[large(*kernel)].function;
+            let alike = peers.iter().take(MOST_PEERS).filter_map(|peer| {
+                let theirs = kernels_of_window(self.kernels, series, window, *peer);
+                let is_alike = theirs.iter().map(function).eq(own.iter().map(function));
+                is_alike.then(|| theirs.iter().map(gap).collect::<Vec<f64>>())
+            });
+            let alike: Vec<Vec<f64>> = alike.collect();
+            if !alike.is_empty() {
+                let median = |at: usize| median(&mut alike.iter().map(|gaps| gaps[at]).collect::<Vec<f64>>());
+                let more: Vec<f64> = gaps.iter().enumerate().map(|(at, gap)| (gap - median(at)).max(0.0)).collect();
+                if more.iter().sum::<f64>() >= 0.5 * ns {
+                    weights = more;
+                }
+            }
+        }
+        let sum: f64 = weights.iter().sum();
+        if sum <= 0.0 {
+            return Vec::new();
+        }
+        let parts =
+            own.iter().zip(&weights).zip(&gaps).map(|((kernel, weight), gap)| (*kernel, (ns * weight / sum).min(*gap)));
+        parts.filter(|(_, ns)| *ns > 0.0).collect()
+    }
+}
+
+/// What peers exceed their median by, sorted.
+fn pool(excess: &Table, peers: &[usize]) -> Vec<f64> {
+    let every = excess.rows().saturating_mul(peers.len()).div_ceil(MOST_VALUES).max(1);
+    let rows = (0..excess.rows()).step_by(every).map(|row| excess.row(row));
+    let values = rows.flat_map(|row| peers.iter().map(|peer| row[*peer]));
+    let mut pool: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+    pool.sort_unstable_by(f64::total_cmp);
+    pool
+}
+
+/// Half of the 95 % interval of what a rank loses: what it would have drawn by chance is taken to be as its peers'.
+fn relative_error(series: &Series, late: &LateRank, all: &BTreeSet<u32>) -> f64 {
+    let peers: Vec<usize> = (0..series.ranks.len()).filter(|column| !all.contains(&series.ranks[*column])).collect();
+    let (windows, longer_ns) = (series.own.rows(), late.longer_ns());
+    if peers.is_empty() || windows < 3 || longer_ns <= 0.0 {
+        return 1.0;
+    }
+    let excess = if peers.len() > 1 {
+        series.own.excess(&peers)
+    } else {
+        let mut known: Vec<f64> = series.own.column(peers[0]).filter(|value| !value.is_nan()).collect();
+        let middle = median(&mut known);
+        let values = series.own.values.iter().map(|value| value - middle).collect();
+        Table { columns: series.own.columns, values }
+    };
+    let excess = excess.of_columns(&peers);
+    let mut known: Vec<f64> = excess.values.iter().copied().filter(|value| !value.is_nan()).collect();
+    known.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (quantile(&known, 0.01), quantile(&known, 0.99));
+    known.iter_mut().for_each(|value| *value = value.clamp(low, high));
+    let spread = crate::lateness::chance::deviation(&known, 0);
+    (1.96 * spread * (real(windows as u64) * memory(&excess)).sqrt() / longer_ns).min(1.0)
+}

@@ -1,0 +1,236 @@
+//! How long ranks take between two meetings: their own times, compared by one clock each.
+
+use std::collections::BTreeMap;
+
+use crate::lateness::chance::Table;
+use crate::lateness::kernels::{Kernel, Kernels, covered_ns};
+use crate::read::NONE;
+use crate::units::real;
+use nccl_events::collective::Flow;
+use nccl_events::ids::{index as large, index_u32 as small};
+
+/// Windows between meetings of the same ranks, or blocks of time.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// The ranks, ascending: the columns of `own`.
+    pub(crate) ranks: Vec<u32>,
+    /// The own time of each rank in each window, in ns.
+    pub(crate) own: Table,
+    pub(crate) windows: Windows,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Windows {
+    /// The kernels of the meetings before and after each window, by column.
+    Meetings(Vec<[Vec<u32>; 2]>),
+    /// Begin and end of each block.
+    Times(Vec<(u64, u64)>),
+}
+
+impl Series {
+    pub(crate) const fn is_timed(&self) -> bool {
+        matches!(self.windows, Windows::Times(_))
+    }
+
+    /// When a window of a rank begins and ends.
+    pub(crate) fn window_ns(&self, kernels: &Kernels, window: usize, column: usize) -> (u64, u64) {
+        match &self.windows {
+            Windows::Times(times) => times[window],
+            Windows::Meetings(meetings) => {
+                let [before, after] = &meetings[window];
+                (kernels.all[large(before[column])].stop_ns, kernels.all[large(after[column])].start_ns)
+            }
+        }
+    }
+}
+
+/// A meeting of all of its ranks, with a kernel of each.
+struct Meeting {
+    communicator: u32,
+    is_warm_up: bool,
+    /// By rank, ascending.
+    kernels: Vec<u32>,
+}
+
+/// All series of a job. Also returns how many own times are not known, because NCCL does not report what ran.
+pub(crate) fn find(kernels: &Kernels) -> (Vec<Series>, u64) {
+    let components = kernels.components();
+    let mut unreported = 0;
+    let mut found: Vec<Series> = Vec::new();
+    for ((ranks, _), (mut meetings, rooted)) in meetings(kernels, &components) {
+        // Where few meet, own times between collectives with a root are compared, too.
+        if meetings.len() <= LEAST_WINDOWS {
+            meetings.extend(rooted);
+        }
+        found.extend(between_meetings(kernels, ranks, &meetings, &mut unreported));
+    }
+    for ranks in components {
+        let is_covered = |series: &Series| series.ranks == ranks && series.own.rows() >= LEAST_WINDOWS;
+        if !found.iter().any(is_covered) {
+            found.extend(blocks(kernels, ranks));
+        }
+    }
+    (found, unreported)
+}
+
+/// With fewer windows between meetings of all, blocks of time are compared, too.
+const LEAST_WINDOWS: usize = 8;
+
+/// By a set of ranks and a stream: meetings in which all wait for all, and collectives with a root.
+type MeetingsByRanks = BTreeMap<(Vec<u32>, u32), (Vec<Meeting>, Vec<Meeting>)>;
+
+fn meetings(kernels: &Kernels, components: &[Vec<u32>]) -> MeetingsByRanks {
+    let rank = |kernel: u32| kernels.all[large(kernel)].rank;
+    let mut found = MeetingsByRanks::new();
+    for collective in &kernels.collectives {
+        let members = kernels.members_of(collective);
+        if !collective.is_whole || members.len() < 2 {
+            continue;
+        }
+        let key = (members.iter().map(|kernel| rank(*kernel)).collect(), kernels.all[large(members[0])].stream);
+        let meeting = Meeting {
+            communicator: collective.communicator,
+            is_warm_up: collective.is_warm_up,
+            kernels: members.to_vec(),
+        };
+        let (meetings, rooted) = found.entry(key).or_default();
+        if collective.flow == Flow::AllToAll { meetings.push(meeting) } else { rooted.push(meeting) }
+    }
+    // Messages in which each rank has one with each other one are a meeting, too.
+    let mut groups: BTreeMap<(u32, u32, Vec<u32>), Vec<u32>> = BTreeMap::new();
+    for range in &kernels.ranks {
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        for at in range.clone().filter(|at| kernels.all[*at].ends.0 < kernels.all[*at].ends.1) {
+            let kernel = &kernels.all[at];
+            let ends = &kernels.ends[large(kernel.ends.0)..large(kernel.ends.1)];
+            let mut ranks: Vec<u32> = ends.iter().map(|end| rank(end.kernel)).chain([kernel.rank]).collect();
+            nccl_events::sort::sort(&mut ranks);
+            ranks.dedup();
+            let count = counts.entry(kernel.communicator).or_default();
+            groups.entry((kernel.communicator, *count, ranks)).or_default().push(small(at));
+            *count += 1;
+        }
+    }
+    for ((communicator, count, ranks), members) in groups {
+        let is_group = ranks.len() > 2 || components.contains(&ranks);
+        if is_group && ranks.len() == members.len() {
+            let stream = kernels.all[large(members[0])].stream;
+            let meeting = Meeting { communicator, is_warm_up: count == 0, kernels: members };
+            found.entry((ranks, stream)).or_default().0.push(meeting);
+        }
+    }
+    found
+}
+
+fn between_meetings(kernels: &Kernels, ranks: Vec<u32>, meetings: &[Meeting], unreported: &mut u64) -> Option<Series> {
+    let kernel = |number: &u32| &kernels.all[large(*number)];
+    let end_ns = |meeting: &Meeting| meeting.kernels.iter().map(|one| kernel(one).stop_ns).max();
+    let mut meetings: Vec<&Meeting> = meetings.iter().collect();
+    meetings.sort_by_key(|meeting| end_ns(meeting));
+    let mut windows: Vec<[Vec<u32>; 2]> = Vec::new();
+    let mut before: Option<&Meeting> = None;
+    for meeting in meetings {
+        let Some(earlier) = before else {
+            before = Some(meeting);
+            continue;
+        };
+        let pairs = || earlier.kernels.iter().zip(&meeting.kernels);
+        if pairs().all(|(one, other)| kernel(other).start_ns >= kernel(one).stop_ns) {
+            if !meeting.is_warm_up {
+                windows.push([earlier.kernels.clone(), meeting.kernels.clone()]);
+            }
+            before = Some(meeting);
+        } else if earlier.communicator == meeting.communicator
+            && pairs().all(|(one, other)| kernel(other).stop_ns >= kernel(one).stop_ns)
+        {
+            before = Some(meeting);
+        }
+    }
+    if windows.len() < 2 || ranks.len() < 2 {
+        return None;
+    }
+    let mut own = Table::new(ranks.len());
+    for [before, after] in &windows {
+        for ((before, after), rank) in before.iter().zip(after).zip(&ranks) {
+            let (from_ns, to_ns) = (kernel(before).stop_ns, kernel(after).start_ns);
+            let calls = &kernels.unreported[large(*rank)];
+            let is_blind = calls.partition_point(|ns| *ns < from_ns) < calls.partition_point(|ns| *ns <= to_ns);
+            *unreported += u64::from(is_blind);
+            own.values.push(if is_blind { f64::NAN } else { own_ns(kernels, *rank, kernel(after), (from_ns, to_ns)) });
+        }
+    }
+    Some(Series { ranks, own, windows: Windows::Meetings(windows) })
+}
+
+/// The time of a rank between two meetings that is its own: not in kernels on the same stream, and not waiting on others.
+fn own_ns(kernels: &Kernels, rank: u32, after: &Kernel, (from_ns, to_ns): (u64, u64)) -> f64 {
+    let between = kernels.all[kernels.between(rank, from_ns, to_ns)].iter().filter(|kernel| kernel.stop_ns <= to_ns);
+    let not_own = between.map(|kernel| {
+        let until_ns = if kernel.stream == after.stream { kernel.stop_ns } else { kernel.base_ns().min(to_ns) };
+        (real(kernel.start_ns), real(until_ns))
+    });
+    let mut not_own: Vec<(f64, f64)> = not_own.collect();
+    real(to_ns.saturating_sub(from_ns)) - covered_ns(&mut not_own)
+}
+
+/// Blocks of time have so many kernels of the median rank: shorter ones resonate with the program's period.
+const KERNELS: usize = 12;
+const LEAST_BLOCKS: usize = 4;
+const MOST_BLOCKS: usize = 64;
+
+/// The time of ranks outside of operations, in blocks of time: of ranks that work together and never all meet.
+fn blocks(kernels: &Kernels, ranks: Vec<u32>) -> Option<Series> {
+    let mut by_count = ranks.clone();
+    nccl_events::sort::sort_by_key(&mut by_count, |rank| kernels.of_rank(*rank).len());
+    // The mean of the middle two, as a median has it.
+    let count = |at: usize| kernels.of_rank(by_count[at]).len();
+    let median = count(by_count.len() / 2).midpoint(count((by_count.len() - 1) / 2));
+    if median < KERNELS {
+        return None;
+    }
+    let blocks = (median / KERNELS).clamp(LEAST_BLOCKS, MOST_BLOCKS);
+    let from_ns = ranks.iter().filter_map(|rank| Some(kernels.of_rank(*rank).first()?.start_ns)).max()?;
+    let last_ns = |rank: &u32| kernels.of_rank(*rank).iter().map(|kernel| kernel.stop_ns).max();
+    let to_ns = ranks.iter().filter_map(last_ns).min()?;
+    let pace = kernels.of_rank(by_count[by_count.len() / 2]).iter().map(|kernel| kernel.stop_ns);
+    let inside: Vec<u64> = pace.filter(|ns| (from_ns + 1..to_ns).contains(ns)).collect();
+    if inside.len() < blocks {
+        return None;
+    }
+    let cuts = (1..blocks).map(|block| inside[inside.len() * block / blocks]);
+    let cuts: Vec<u64> = [from_ns].into_iter().chain(cuts).chain([to_ns]).collect();
+    let times: Vec<(u64, u64)> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let mut own = Table::new(ranks.len());
+    for (from_ns, to_ns) in &times {
+        for rank in &ranks {
+            let inside = kernels.of_rank(*rank).iter().filter(|kernel| kernel.stop_ns > *from_ns);
+            let inside = inside.take_while(|kernel| kernel.start_ns < *to_ns);
+            let clip = |ns: u64| real(ns.clamp(*from_ns, *to_ns));
+            let mut inside: Vec<(f64, f64)> =
+                inside.map(|kernel| (clip(kernel.start_ns), clip(kernel.stop_ns))).collect();
+            let is_block = to_ns > from_ns;
+            let outside_ns = real(to_ns.saturating_sub(*from_ns)) - covered_ns(&mut inside);
+            own.values.push(if is_block { outside_ns } else { f64::NAN });
+        }
+    }
+    Some(Series { ranks, own, windows: Windows::Times(times) })
+}
+
+/// The kernels of a rank in a window whose gaps before them are its own: those on the stream of the meeting, and the
+/// meeting's.
+pub(crate) fn kernels_of_window(kernels: &Kernels, series: &Series, window: usize, column: usize) -> Vec<u32> {
+    let rank = series.ranks[column];
+    let (from_ns, to_ns) = series.window_ns(kernels, window, column);
+    let between = kernels.between(rank, from_ns, to_ns);
+    let between = between.filter(|at| kernels.all[*at].stop_ns <= to_ns);
+    let (stream, meeting) = match &series.windows {
+        Windows::Times(_) => (None, None),
+        Windows::Meetings(meetings) => {
+            let meeting = meetings[window][1][column];
+            (Some(kernels.all[large(meeting)].stream), Some(meeting))
+        }
+    };
+    let is_own = |at: &usize| stream.is_none_or(|stream| kernels.all[*at].stream == stream);
+    let all = between.filter(is_own).map(small).chain(meeting);
+    all.filter(|at| kernels.all[large(*at)].before != NONE).collect()
+}
