@@ -316,7 +316,12 @@ impl<'a> Graph<'a> {
     /// The ranks that delay an operation that all have begun, for the surest reason.
     fn delayed_by(&self, id: MeetingId, comm: usize, begun: &[u32]) -> Vec<Sink> {
         let Some(meeting) = self.played.meeting(id) else { return Vec::new() };
-        let open = meeting.parts.iter().filter(|(rank, (part, _))| begun.contains(rank) && !self.played.is_over(*part));
+        // That others' parts ended is no proof that one of a rank did whose process was gone first.
+        let is_open = |rank: u32, part: PartId| {
+            let ended = self.played.parts.get(part).is_some_and(|part| part.stage == PartStage::Ended);
+            !self.played.is_over(part) || !ended && self.died.before_peers((comm, rank))
+        };
+        let open = meeting.parts.iter().filter(|(rank, (part, _))| begun.contains(rank) && is_open(**rank, *part));
         let open: Vec<(u32, PartId, Described<'_>)> = open
             .filter_map(|(rank, (part, operation))| {
                 Some((*rank, *part, self.job().described((comm, *rank), *operation)?))

@@ -472,8 +472,10 @@ fn wrong_peer(search: &Search<'_, '_>, culprit: &Culprit, place: Vertex) -> Opti
             of == comm
                 && other.parts.len() == 1
                 && if is_receive { to == *rank && from != sender } else { from == *rank && to != receiver }
-                && !other.parts.contains_key(rank)
-                && other.parts.values().all(|(part, _)| !graph.played.is_over(*part))
+                && !graph.played.others(other).absent.is_empty()
+                // A small one may end untaken: that is wrong only if no receive can follow it.
+                && (culprit.reason == Reason::Ended
+                    || other.parts.values().all(|(part, _)| !graph.played.is_over(*part)))
         }
         Key::Collective(..) => false,
     };

@@ -125,6 +125,11 @@ fn a_message_that_nobody_takes_accuses_only_if_the_peer_has_ended() {
     assert!(verdict.text.starts_with("HANG: rank 1 receives from rank 2, which never sends to it:"), "{verdict:#?}");
     assert_eq!((verdict.reason.as_deref(), &*verdict.ranks), (Some("mismatch"), &[1][..]));
     assert_eq!(verdict.confidence.as_deref(), Some("likely"));
+    // NCCL has buffered the message that nobody takes.
+    let ended = Progress { stage: Stage::Done, ended_ns: Some(NOW_NS - 59 * SECOND_NS), ..Progress::default() };
+    let of_rank_0 = &mut job.comms[0].ranks.get_mut(&0).expect("there").messages;
+    of_rank_0.iter_mut().for_each(|message| message.progress = ended.clone());
+    assert_eq!(judge(&job).verdict.ranks, [1]);
 }
 
 /// A difference that ended long ago is not why a rank stays away.

@@ -143,6 +143,21 @@ fn transfers_that_ended_because_the_peer_died_are_not_taken_for_complete() {
     assert!(judge(&job).suspects.is_empty());
 }
 
+/// That the record of its end lacks does not say that a process came through what it was killed in.
+#[test]
+fn a_process_that_was_killed_in_an_operation_holds_it_up() {
+    let waits = || vec![done(30), Call { progress: Progress { shows_end: true, ..open(20).progress }, ..open(20) }];
+    for (killed, other) in [(call("AllReduce", 8, 20, Stage::Launched), waits()), (open(20), vec![done(30), done(20)])]
+    {
+        let mut job = calls([waits(), vec![done(30), killed], other]);
+        job.processes[1].until_ns = NOW_NS - 20 * SECOND_NS;
+        job.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone);
+        let report = judge(&job);
+        assert_eq!((suspect(&report).0, suspect(&report).2), ("gone", 1), "{report:#?}");
+        assert_says(&report.verdict.text, &["the process of rank 1 ended inside ncclAllReduce #2 of world; rank"]);
+    }
+}
+
 #[test]
 fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let dead = |until: [u64; 2]| {
