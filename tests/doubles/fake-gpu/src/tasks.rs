@@ -68,8 +68,8 @@ pub(crate) fn run(tasks: Vec<Task<'_>>) {
         if idle < 4 {
             std::thread::yield_now();
         } else {
-            // Whoever is waited for may need this core: the longer it takes, the longer the rest, up to 0.6 ms.
-            let doublings = (idle / 256).min(5);
+            // Whoever is waited for may need this core: the longer it takes, the longer the rest, up to 2.6 ms.
+            let doublings = (idle / 256).min(7);
             std::thread::sleep(Duration::from_micros(20 << doublings));
         }
     }
