@@ -57,7 +57,8 @@ impl Call {
         }
     }
 
-    fn extent(self, count: usize, ranks: usize) -> (usize, usize) {
+    /// How many elements it reads and writes.
+    pub(crate) fn extent(self, count: usize, ranks: usize) -> (usize, usize) {
         match self {
             Call::Send(_) => (count, 0),
             Call::Recv(_) => (0, count),

@@ -99,6 +99,9 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
         command.env("NCCL_NET_PLUGIN", "probe").env("NCCL_NET", "Probe");
         command.env("NET_PROBE_SLOW", pair).env("NET_PROBE_RANK", process.to_string());
     }
+    for rank in options.ranks_of(process) {
+        command.envs(options.program.iter().flat_map(|programs| programs.variables(rank)));
+    }
     if options.launcher {
         command.env("RANK", process.to_string()).env("WORLD_SIZE", options.procs.to_string());
     }
@@ -178,7 +181,7 @@ impl Job<'_> {
                     (false, false) => Ending::Normally,
                 });
             }
-            if failed && !self.killed {
+            if failed && !self.killed && self.options.program.is_none() {
                 let since = *first_failure.get_or_insert_with(Instant::now);
                 if since.elapsed() > GRACE {
                     self.kill_all();
@@ -247,7 +250,8 @@ impl Job<'_> {
         let outcomes: Vec<Outcome> = self.workers.iter().filter_map(|w| self.rendezvous.outcome(w.process)).collect();
         let sum = |of: fn(&Outcome) -> u64| -> u64 { outcomes.iter().map(of).sum() };
         let wrong = sum(|o| o.results_wrong);
-        let whole = outcomes.len() == self.workers.len();
+        // A rank whose program lets its process exit has none.
+        let whole = outcomes.len() == self.workers.len() || self.options.program.is_some();
         let nccl = match outcomes.first() {
             Some(o) => format!("NCCL {} on {}", o.nccl_version, o.device),
             None => "NCCL".to_owned(),

@@ -19,6 +19,7 @@ mod ops;
 mod options;
 mod output;
 mod pattern;
+mod program;
 mod ranges;
 mod rank;
 mod rendezvous;
@@ -28,7 +29,7 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let options = options::Options::parse();
+    let options = options::Options::parse().with_processes();
     let outcome = match options.worker {
         Some(process) => worker::run(&options, process),
         None => launcher::run(&options),

@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::program::Programs;
+use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -20,6 +22,7 @@ pub(crate) struct Options {
 
     /// Ranks per worker process, each a thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(default_value_if("program", ArgPredicate::IsPresent, "1"))]
     pub(crate) threads: u16,
 
     /// Create the communicators with ncclCommInitAll instead of one ncclCommInitRank per thread (one process)
@@ -29,6 +32,11 @@ pub(crate) struct Options {
     /// Operations, by name and in this order of the list below; `all` is every one that this release runs safely
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     pub(crate) ops: Vec<String>,
+
+    /// Instead of --ops: what each rank calls, in words (see below); one process a rank
+    #[arg(long, value_name = "PROGRAM;PROGRAM;…", value_parser = Programs::parse)]
+    #[arg(conflicts_with_all = ["ops", "procs", "rounds", "end", "init_all", "nonblocking", "name", "log", "ranges"])]
+    pub(crate) program: Option<Programs>,
 
     /// Elements per operation (some use a multiple or a part)
     #[arg(long, value_name = "ELEMENTS", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(2..))]
@@ -160,6 +168,14 @@ fn late_init(text: &str) -> Result<(usize, PathBuf), String> {
 }
 
 impl Options {
+    /// With a program for each rank, they say how many processes there are.
+    pub(crate) fn with_processes(mut self) -> Options {
+        if let Some(Programs(ranks)) = &self.program {
+            self.procs = u16::try_from(ranks.len()).unwrap_or(u16::MAX) / self.threads;
+        }
+        self
+    }
+
     pub(crate) fn world_ranks(&self) -> usize {
         usize::from(self.procs) * usize::from(self.threads)
     }
@@ -193,12 +209,27 @@ Operations (--ops):
                  (not in `all`; 4 ranks or more)
   repeat         --iterations times the same all-reduce of i32; the log has its pace instead of its calls (not in `all`)
 
-Operations that go wrong, for --timeout or --kill-after (not in `all`):
+Operations that go wrong, for --timeout or --kill-after (not in `all`); programs (below) go wrong in all other ways:
   late           an all-reduce to which the last rank comes 0.2 s late (it ends)
   mismatch       an all-reduce where the last rank has 8 elements only
-  crossed        all-reduces in two communicators, which the last rank calls in the other order
-  chain          the last rank sleeps, the one before waits for it in a communicator of these two, the others for that one
   init           the last rank does not join a second communicator, made by ncclCommInitRank
+
+Words of a program (--program 'A.ar sync; A.ar kill'):
+  A.ar A.ag A.rs A.bc A.rd   ncclAllReduce, ncclAllGather, ncclReduceScatter, ncclBroadcast, ncclReduce in A, f32 sum;
+                 `A.ar/avg` `A.ar/max/i32` average, maximum, type; `A.bc/1` another root; `A.ar:8` 8 elements, not 1000;
+                 `A.ar@2` on another stream than the first
+  A.s2 A.r0      ncclSend to rank 2 of A, ncclRecv from its rank 0
+  ( )            ncclGroupStart, ncclGroupEnd
+  [ A.ar ]       captures a CUDA graph, which `launch` launches
+  3{ A.ar sync } three times
+  sync           waits for all streams
+  A.init         ncclCommInitRank; `A.init/nb` does not block; without such a word the communicator is made at the
+                 beginning, in the order of letters; all ranks that name it are in it
+  A.split/B      ncclCommSplit: those that call it are in B
+  A.destroy, A.abort   what is left at the end is destroyed
+  wait:0.5       sleeps for so many seconds; `sleep` for ever
+  exit, kill, stop     the process exits without a word to NCCL, kills itself, stops itself
+  NAME=VALUE     a variable of the rank's process, from its start
 
 Exit status:
   0 all results right   1 wrong results   2 error   3 ended by --kill-after   124 killed at --timeout

@@ -48,14 +48,16 @@ impl Rendezvous {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    pub(crate) fn put_id(&self, id: &UniqueId) -> anyhow::Result<()> {
-        self.put("id", id.bytes())
+    /// Publishes the unique id of a communicator.
+    pub(crate) fn put_id(&self, comm: &str, id: &UniqueId) -> anyhow::Result<()> {
+        self.put(&format!("id.{comm}"), id.bytes())
     }
 
     /// Waits for the unique id; the launcher's time limit ends the wait.
-    pub(crate) fn wait_for_id(&self) -> UniqueId {
+    pub(crate) fn wait_for_id(&self, comm: &str) -> UniqueId {
+        let path = self.dir.join(format!("id.{comm}"));
         loop {
-            if let Some(id) = std::fs::read(self.dir.join("id")).ok().and_then(|bytes| UniqueId::from_bytes(&bytes)) {
+            if let Some(id) = std::fs::read(&path).ok().and_then(|bytes| UniqueId::from_bytes(&bytes)) {
                 return id;
             }
             std::thread::sleep(POLL);

@@ -6,6 +6,7 @@ use crate::cuda::{Buffer, Cuda, Device};
 use crate::launcher::EXIT_WRONG;
 use crate::nccl::{CommOptions, Communicator, Nccl, Reduction, UniqueId, comm_init_all};
 use crate::options::{End, Options};
+use crate::program::{Program, Programs};
 use crate::ranges::{self, Ranges};
 use crate::rank::{Rank, Shared, Tally};
 use crate::rendezvous::{Outcome, Point, Rendezvous};
@@ -15,6 +16,9 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
+
+/// What the id of the communicator of all ranks is called.
+const WORLD: &str = "world";
 
 pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
     let dir = options.rendezvous.as_deref().context("--worker needs --rendezvous")?;
@@ -138,18 +142,21 @@ impl Process {
     }
 
     /// What each rank of this process needs to get its communicator.
-    fn starts(&self) -> anyhow::Result<Vec<Start>> {
+    fn starts(&'static self) -> anyhow::Result<Vec<Start>> {
         let ranks = self.options.ranks_of(self.process);
+        if let Some(programs) = &self.options.program {
+            return Ok(ranks.map(|_| Start::Program(programs)).collect());
+        }
         if self.options.init_all {
             let comms = comm_init_all(self.shared.nccl, ranks.len()).with_context(|| self.usual_reason())?;
             return Ok(comms.into_iter().map(Start::Ready).collect());
         }
         let id = if ranks.start == 0 {
             let id = self.shared.nccl.unique_id()?;
-            self.meeting.put_id(&id)?;
+            self.meeting.put_id(WORLD, &id)?;
             id
         } else {
-            self.meeting.wait_for_id()
+            self.meeting.wait_for_id(WORLD)
         };
         Ok(ranks.map(|_| Start::Join(id)).collect())
     }
@@ -171,6 +178,10 @@ impl Process {
         // Also makes the device this thread's, which NCCL needs from here on.
         let stream = device.stream()?;
         let world = match start {
+            Start::Program(all) => {
+                let program = Program { all, rank, nccl: self.shared.nccl, meeting: &self.meeting };
+                return program.run(device).map(|()| Tally::default());
+            }
             Start::Ready(comm) => comm,
             Start::Join(id) => {
                 let late = self.options.late_init.as_ref().filter(|(late, _)| *late == rank);
@@ -270,7 +281,7 @@ impl Process {
     }
 }
 
-fn wait_to_be_killed() -> ! {
+pub(crate) fn wait_to_be_killed() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }
@@ -279,4 +290,5 @@ fn wait_to_be_killed() -> ! {
 enum Start {
     Ready(Communicator),
     Join(UniqueId),
+    Program(&'static Programs),
 }

@@ -24,3 +24,11 @@ fn a_library_that_is_not_there_is_named() {
     let ended = run(job.current_dir("/")).with_code(2);
     assert!(ended.stderr.contains("--lib: cannot load /nonexistent/libnccl.so.2"), "{ended}");
 }
+
+#[test]
+fn a_wrong_word_of_a_program_is_named() {
+    for (program, named) in [("A.ar sync; A.xx", "`A.xx`"), ("3{ A.ar", "`}`"), ("A.ar wait:x", "`wait:x`")] {
+        let ended = run(Scratch::new().plain(built::nccl_host()).args(["--program", program])).with_code(2);
+        assert!(ended.stderr.contains(named), "{ended}");
+    }
+}

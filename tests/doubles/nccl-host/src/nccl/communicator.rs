@@ -82,6 +82,19 @@ impl Communicator {
         ranks: usize,
         wanted: CommOptions<'_>,
     ) -> anyhow::Result<Communicator> {
+        let comm = Communicator::start_init_rank(nccl, id, rank, ranks, wanted)?;
+        comm.settle("ncclCommInitRankConfig", 0)?;
+        Ok(comm)
+    }
+
+    /// The same, but does not wait until a nonblocking one is made: [`Communicator::settle`] does.
+    pub(crate) fn start_init_rank(
+        nccl: &'static Nccl,
+        id: UniqueId,
+        rank: usize,
+        ranks: usize,
+        wanted: CommOptions<'_>,
+    ) -> anyhow::Result<Communicator> {
         let (n, me) = (int(ranks)?, int(rank)?);
         let mut raw: Pointer = null_mut();
         let made =
@@ -103,9 +116,10 @@ impl Communicator {
         // SAFETY: NCCL writes one handle, and reads `config` up to its `size` and the name it points to, both
         // alive until the call returns; it copies both.
         let result = unsafe { init(&raw mut raw, n, id, me, (&raw mut config).cast()) };
-        let comm = made(raw);
-        comm.settle("ncclCommInitRankConfig", result)?;
-        Ok(comm)
+        if result != IN_PROGRESS {
+            nccl.check("ncclCommInitRankConfig", result)?;
+        }
+        Ok(made(raw))
     }
 
     /// ncclCommSplit; `name`, `rank` and `ranks` are what the caller knows the new communicator to be.

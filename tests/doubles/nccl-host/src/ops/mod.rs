@@ -77,8 +77,6 @@ const OPERATIONS: &[Operation] = &[
     operation("repeat", BACKWARD, repeated::repeat, |_, _| false),
     operation("late", BACKWARD, wrong::late, |_, _| false),
     operation("mismatch", BACKWARD, wrong::mismatch, |_, _| false),
-    operation("crossed", BACKWARD, wrong::crossed, |_, _| false),
-    operation("chain", BACKWARD, wrong::chain, |_, _| false),
     operation("init", GROUPS, wrong::init, |_, _| false),
 ];
 
