@@ -120,17 +120,3 @@ fn a_stopped_process_waits_for_nobody() {
     let _sent = run(Command::new("kill").args(["-CONT", &pid])).with_code(0);
     let _dead = job.kill();
 }
-
-/// The first message of a pair makes its connection, and waits for the peer before NCCL says with whom.
-#[test]
-fn ranks_in_no_call_are_named_when_a_call_does_not_return() {
-    let arguments = ["--procs", "2", "--threads", "1", "--ops", "alltoall", "--skip-last", "1"];
-    let Some(job) = start("2.32.3", "standard", &arguments) else {
-        return;
-    };
-    let report = job.until("1", |report| report["verdict"]["kind"] == "hang");
-    let text = report["verdict"]["text"].as_str().expect("a text");
-    assert!(text.starts_with("HANG: rank 1 has not called its end of a group of 4 (ncclRecv, ncclSend)"), "{report:#}");
-    assert_eq!(report["verdict"]["confidence"], "likely", "{report:#}");
-    let _dead = job.kill();
-}

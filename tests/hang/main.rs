@@ -7,5 +7,6 @@ mod job;
 mod live;
 mod mismatch;
 mod quiet;
+mod scenarios;
 mod steps;
 mod watch;
