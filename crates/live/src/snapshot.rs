@@ -22,8 +22,8 @@ pub const DIFFERENCES: [(&str, &str); 11] = [
     (
         "Caused waiting",
         "is what others waited in the collectives to which the rank came last: `caused_ns` of `stats --json`, and its \
-         column `caused`. The verdict goes by `awaited`: if the rank was late because it had itself waited, the rank \
-         that it waited for has that time.",
+         column `caused`. The verdict goes by what ranks take longer between operations than their peers: a rank may be \
+         last because it had itself waited.",
     ),
     (
         "Clocks",

@@ -193,6 +193,7 @@ fn missing(kernels: &Kernels, operations_ns: f64) -> f64 {
 pub(crate) struct OwnTime {
     /// Over all windows of its series, in ns; `None` if it is in none.
     pub(crate) own_ns: Option<f64>,
+    pub(crate) windows: u64,
     /// The median over the windows of what its own time exceeds the median of its peers by, in ns.
     pub(crate) typical_ns: Option<f64>,
     /// The least probability with which chance explains it; `None`: chance easily does.
@@ -273,6 +274,7 @@ fn own_times(series: &[Series], ranks: usize) -> Vec<OwnTime> {
             windows[large(*rank)] = series.own.rows();
             found[large(*rank)] = OwnTime {
                 own_ns: Some(own.iter().sum()),
+                windows: own.len() as u64,
                 typical_ns: (!more.is_empty()).then(|| median(&mut more)),
                 p_value: None,
             };

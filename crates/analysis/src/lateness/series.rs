@@ -67,7 +67,10 @@ pub(crate) fn find(kernels: &Kernels) -> (Vec<Series>, u64) {
     for ranks in components {
         let is_covered = |series: &Series| series.ranks == ranks && series.own.rows() >= LEAST_WINDOWS;
         if !found.iter().any(is_covered) {
-            found.extend(blocks(kernels, ranks));
+            let steps = in_step(kernels, &ranks);
+            let series = between_meetings(kernels, ranks.clone(), &steps, &mut unreported);
+            let series = series.filter(|series| series.own.rows() >= LEAST_WINDOWS);
+            found.extend(series.or_else(|| blocks(kernels, ranks)));
         }
     }
     (found, unreported)
@@ -120,6 +123,26 @@ fn meetings(kernels: &Kernels, components: &[Vec<u32>]) -> MeetingsByRanks {
         }
     }
     found
+}
+
+/// The k-th kernels of ranks that all do the same, as in a ring of messages: they meet step by step, if not at once.
+fn in_step(kernels: &Kernels, ranks: &[u32]) -> Vec<Meeting> {
+    let shape = |kernel: &Kernel| {
+        let ends = &kernels.ends[large(kernel.ends.0)..large(kernel.ends.1)];
+        let sends = ends.iter().filter(|end| end.is_send).count();
+        (kernel.function, kernel.communicator, sends, ends.len())
+    };
+    let first = ranks.first().map_or(&[][..], |rank| kernels.of_rank(*rank));
+    let is_same = |rank: &u32| kernels.of_rank(*rank).iter().map(shape).eq(first.iter().map(shape));
+    if !ranks.iter().all(is_same) {
+        return Vec::new();
+    }
+    let steps = first.iter().enumerate().map(|(step, kernel)| Meeting {
+        communicator: kernel.communicator,
+        is_warm_up: step == 0,
+        kernels: ranks.iter().map(|rank| small(kernels.ranks[large(*rank)].start + step)).collect(),
+    });
+    steps.collect()
 }
 
 fn between_meetings(kernels: &Kernels, ranks: Vec<u32>, meetings: &[Meeting], unreported: &mut u64) -> Option<Series> {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lateness::chance::Test;
-use crate::lateness::late::Late;
+use crate::lateness::late::{LEAST_SHARE, Late, OwnTime};
 use crate::read::archive::Trace;
 use crate::read::{NO_SEQUENCE, Operation, Tables};
 use crate::results::{Cause, CauseKind, Clocks, Delay, Finding, Rank, Verdict, Why};
@@ -71,6 +71,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             share(budget.not_compared_ns),
         ));
     }
+    basis.extend(perhaps_late(inputs, main));
     basis.extend(warm_up(inputs));
     if causes.len() > 1 {
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
@@ -155,8 +156,9 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
 /// The longest line of a verdict.
 const MOST_CHARACTERS: usize = 110;
 
-/// Up to so many ranks are listed by name.
+/// Up to so many ranks are listed by name, if their names are not longer together.
 const LISTED: usize = 4;
+const MOST_OF_NAMES: usize = 40;
 
 /// A share of the time of all ranks in operations.
 fn percent(share: f64) -> String {
@@ -169,19 +171,28 @@ fn who<'a>(all: &[Rank], ranks: &[&Rank], (one, several): (&'a str, &'a str)) ->
     let number = |rank: &Rank| rank.number.map_or_else(|| rank.name.clone(), |number| number.to_string());
     let [first, rest @ ..] = ranks else { return String::new() };
     if rest.is_empty() {
-        return format!("{} {one}", units::capital(&first.name));
+        let name = units::capital(&first.name);
+        let cut: String = name.chars().take(MOST_OF_NAMES - 1).collect();
+        return format!("{} {one}", if name.chars().count() > MOST_OF_NAMES { cut + "…" } else { name });
     }
     let of_host = all.iter().filter(|rank| rank.host == first.host).count();
-    let is_host = ranks.iter().all(|rank| rank.host == first.host) && of_host == ranks.len() && of_host < all.len();
+    let is_host = first.host.chars().count() <= MOST_OF_NAMES
+        && ranks.iter().all(|rank| rank.host == first.host)
+        && of_host == ranks.len()
+        && of_host < all.len();
     if is_host {
         return format!("All ranks of {} {several}", first.host);
     }
     let names: Vec<String> = ranks.iter().map(|rank| number(rank)).collect();
+    let fits = |names: &[String]| names.iter().map(|name| name.chars().count()).sum::<usize>() <= MOST_OF_NAMES;
     match names.split_last() {
-        Some((last, before)) if names.len() <= LISTED => {
+        Some((last, before)) if names.len() <= LISTED && fits(&names) => {
             format!("Ranks {} and {last} {several}", before.join(", "))
         }
-        _ => format!("{} ranks ({} …) {several}", names.len(), names[..3].join(", ")),
+        _ if names.len() > LISTED && fits(&names[..3]) => {
+            format!("{} ranks ({} …) {several}", names.len(), names[..3].join(", "))
+        }
+        _ => format!("{} ranks {several}", names.len()),
     }
 }
 
@@ -281,6 +292,16 @@ fn late_evidence(inputs: &Inputs<'_>) -> Vec<String> {
     lines
 }
 
+/// Ranks that may be late beside another cause.
+fn perhaps_late(inputs: &Inputs<'_>, main: Option<&Cause>) -> Option<String> {
+    let perhaps = &inputs.lateness.perhaps;
+    let ranks: Vec<&Rank> = perhaps.ranks.iter().filter_map(|late| inputs.ranks.get(large(late.rank))).collect();
+    main.filter(|_| !ranks.is_empty())?;
+    let share = percent(perhaps.lost_ns / real(inputs.waiting.total.operations_ns.max(1)));
+    let who = who(inputs.ranks, &ranks, ("may be", "may be"));
+    Some(format!("{who} late, too: {share} of communication time lost, but it may be chance."))
+}
+
 fn probability(p_value: f64) -> String {
     if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
 }
@@ -347,8 +368,12 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     }
     let waiting = share(real(budget.waiting_ns));
     let all_ns: u64 = judged.awaited_ns.iter().sum();
-    let most = judged.awaited_ns.iter().zip(inputs.ranks).max_by_key(|(ns, _)| **ns);
-    let for_whom = match most.filter(|(ns, _)| 2 * **ns > all_ns) {
+    let most = judged.awaited_ns.iter().zip(&judged.own).zip(inputs.ranks).max_by_key(|((ns, _), _)| **ns);
+    // Its own time is longer by what would matter, if it were beyond chance.
+    let is_longer =
+        |own: &OwnTime| own.typical_ns.is_some_and(|ns| ns * real(own.windows) >= LEAST_SHARE * real(all_ns));
+    let for_whom = match most.filter(|((ns, _), _)| 2 * **ns > all_ns) {
+        Some(((_, own), rank)) if is_longer(own) => format!("most of it for {}, which may be chance", rank.name),
         Some((_, rank)) => format!("most of it for {}, whose own time is usual", rank.name),
         None => "for all ranks in turn".to_owned(),
     };
@@ -646,7 +671,45 @@ fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::CausePhase;
     use nccl_events::schema::Sum;
+
+    /// Names, hosts, paths and numbers of any length.
+    #[test]
+    fn a_line_has_at_most_110_characters() {
+        for count in [1_u32, 2, 4, 5, 300] {
+            for (name, path) in
+                [("rank", "load"), ("GPU 3 of a process with a long name (pid 123456)", "größe größe größe")]
+            {
+                let ranks: Vec<Rank> = (0..count + 1)
+                    .map(|number| Rank {
+                        name: format!("{name} {number}"),
+                        number: (name == "rank").then_some(number + 99_990),
+                        host: format!("gpu-node-{}", number / 4),
+                        ..Rank::default()
+                    })
+                    .collect();
+                for depth in [1, 2, 6] {
+                    let phase = CausePhase { path: vec![path.to_owned(); depth], share: 0.9 };
+                    let why = Why { reason: Some(Delay::Call), phase: Some(phase), ..Why::default() };
+                    let cause = |rank: u32| Cause {
+                        kind: CauseKind::LateRank,
+                        rank: Some(rank),
+                        why: Some(why.clone()),
+                        since_ns: Some(12_345_678_901),
+                        until_ns: Some(912_345_678_901),
+                        share: Some(0.123_456),
+                        lost_ns: 5,
+                        ..Cause::default()
+                    };
+                    let causes: Vec<Cause> = (0..count).map(cause).collect();
+                    let line = late_line(&ranks, &causes.iter().collect::<Vec<_>>());
+                    assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");
+                    assert!(line.contains(" of communication time lost"), "{line}");
+                }
+            }
+        }
+    }
 
     /// The verdict on a killed job says no more is missing than its basis says.
     #[test]

@@ -199,6 +199,9 @@ fn outputs_of_archives() {
                 "ranges_ns",
                 "shortest_ns",
                 "trend_ns_per_step",
+                // Of messages: `tests/situations/messages.rs` has some.
+                "late_receiver_ns",
+                "late_sender_ns",
                 // These need NCCL's topology: `tests/topology.rs` has it.
                 "bytes_elsewhere",
                 "capability",

@@ -53,7 +53,7 @@ const worstOf = ({ causes }) => causes.find((cause) => cause.rank !== null)?.ran
 /** @param {Report} report */
 function lede(report) {
   const cause = report.causes.find(({ kind }) => kind === 'late-rank');
-  return html`Arrival at collectives against the median rank. ${cause ? html`<b>${cause.sentence}</b>` :
+  return html`Arrival at collectives against the median rank. ${cause ? html`<b>${cause.sentence}.</b>` :
     html`<b>No rank is late as a rule.</b>`} ${report.clocks.sentence}`;
 }
 

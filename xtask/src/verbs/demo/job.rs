@@ -94,13 +94,13 @@ impl Job<'_> {
         self.observe(&mut command)
     }
 
-    /// Runs a short job with a slow pair of ranks, whose last rank is 20 ms late to each all-reduce.
+    /// Runs a short job with a slow pair of ranks, whose last rank is 40 ms late to each all-reduce.
     pub(super) fn run_with_causes(&self, tools: &Tools) -> Result<()> {
         let (processes, threads) = self.devices.shape();
         // One process per rank, so that there is traffic between processes.
         let mut command = self.recorded(tools, &self.causes_folder(), processes * threads, 1);
         command.env("NCCL_OTF2_EVENTS", "full");
-        command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000"]);
+        command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000", "--pause", "40"]);
         if self.can_slow_a_pair() {
             command.args(["--name", "world", "--slow-pair", SLOW_PAIR]).env("LD_LIBRARY_PATH", nccl::plugins()?);
         }
