@@ -134,6 +134,10 @@ pub(crate) fn memory(table: &Table) -> f64 {
 pub(crate) const IMPROBABLE: f64 = 1e-3;
 /// The same for the test of what is steady, whose null is known less well.
 const STEADY: f64 = 2e-4;
+/// How far ranks' typical own times differ by design, as a part of their own time, and the weight of that beside what
+/// the ranks of a job show, in ranks. Few ranks alone say little of how far they differ.
+const USUAL_SPREAD: f64 = 0.1;
+const USUAL_WEIGHT: usize = 8;
 /// Below this, a rank may be late.
 pub(crate) const UNLIKELY: f64 = 0.05;
 /// A rank is late in four of five windows if the quantile of this order of its excess is.
@@ -171,8 +175,9 @@ pub(crate) fn suspicions(table: &Table, is_timed: bool) -> (Vec<Suspicion>, Vec<
     let typical: Vec<f64> = all.iter().map(|column| quantile_of(excess.column(*column), ORDER)).collect();
     let mut sorted = all.clone();
     nccl_events::sort::sort_by_key(&mut sorted, |column| Ordered(typical[*column]));
-    if columns >= 4 {
-        let (p_value, upper) = steady(&excess, &typical, &sorted);
+    if columns >= 2 {
+        let own = median(&mut table.values.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<f64>>());
+        let (p_value, upper) = steady(&excess, &typical, &sorted, own);
         let late = sorted[columns - upper..].iter();
         let late = late.map(|column| Suspicion { column: *column, p_value, test: Test::Steady });
         match p_value {
@@ -231,18 +236,25 @@ fn strays(excess: &Table) -> f64 {
 
 /// How far the typical values of the upper columns are above those of the others, for the split that chance explains
 /// least: its probability, and how many columns are above.
-fn steady(excess: &Table, typical: &[f64], sorted: &[usize]) -> (f64, usize) {
+fn steady(excess: &Table, typical: &[f64], sorted: &[usize], own: f64) -> (f64, usize) {
     let columns = sorted.len();
     let least = strays(&excess.of_columns(&sorted[..(columns / 2).max(2)])).max(1.0);
     let mut best = (1.0, 0);
-    for upper in 1..columns - 2 {
+    for upper in 1..=(columns / 2).max(columns.saturating_sub(3)) {
         let lower: Vec<f64> = sorted[..columns - upper].iter().map(|column| typical[*column]).collect();
         let distance = typical[sorted[columns - upper]] - median(&mut lower.clone());
-        let p_value = gap_probability(columns, upper, distance / deviation(&lower, 1).max(least));
-        let p_value = p_value * real(columns as u64 - 3);
-        if p_value < best.0 {
-            best = (p_value, upper);
+        let spread = deviation(&lower, 1);
+        let splits = real(columns.saturating_sub(3).max(1) as u64);
+        if lower.len() > 2 {
+            let p_value = gap_probability(columns, upper, distance / spread.max(least)) * splits;
+            best = if p_value < best.0 { (p_value, upper) } else { best };
         }
+        // With the usual spread beside that of these ranks, as if there were more of them.
+        let (known, usual) = (real(lower.len() as u64 - 1), real(USUAL_WEIGHT as u64));
+        let variance = known * spread.powi(2) + usual * (USUAL_SPREAD * own).powi(2);
+        let pooled = (variance / (known + usual)).sqrt().max(least);
+        let p_value = gap_probability(columns + USUAL_WEIGHT, upper, distance / pooled) * splits;
+        best = if p_value < best.0 { (p_value, upper) } else { best };
     }
     best
 }
