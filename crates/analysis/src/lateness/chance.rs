@@ -78,56 +78,93 @@ pub(crate) fn deviation(values: &[f64], less: usize) -> f64 {
 
 /// The longest lag at which noise is compared with itself.
 const MOST_LAGS: usize = 200;
+/// The most windows of a step of the program.
+const MOST_PERIOD: usize = 16;
 /// The most values of which the memory of noise is found: a long series shows it in a part.
 const MOST_VALUES: usize = 1 << 16;
 
-/// For how many windows noise lasts: 1 + 2 Σ ρ, with ρ the correlations of the columns with themselves later. A column's
-/// mean is taken off, which lowers each ρ by about τ ÷ T: that is corrected.
-pub(crate) fn memory(table: &Table) -> f64 {
-    let columns = table.columns;
-    let rows = table.rows().min((MOST_VALUES / columns.max(1)).max(8));
-    if rows < 8 || columns == 0 {
-        return 1.0;
-    }
-    let mut values: Vec<f64> = table.values[..rows * columns].to_vec();
-    for column in 0..columns {
-        let known = || (0..rows).map(|row| table.row(row)[column]).filter(|value| !value.is_nan());
-        let mean = known().sum::<f64>() / real(known().count().max(1) as u64);
-        for row in 0..rows {
-            let value = &mut values[row * columns + column];
-            *value = if value.is_nan() { 0.0 } else { *value - mean };
+/// What is left of columns without their means.
+struct Noise {
+    columns: usize,
+    rows: usize,
+    values: Vec<f64>,
+    variance: f64,
+}
+
+impl Noise {
+    /// `None`: there is too little of it.
+    fn of(table: &Table) -> Option<Self> {
+        let columns = table.columns;
+        let rows = table.rows().min((MOST_VALUES / columns.max(1)).max(8));
+        if rows < 8 || columns == 0 {
+            return None;
         }
+        let mut values: Vec<f64> = table.values[..rows * columns].to_vec();
+        for column in 0..columns {
+            let known = || (0..rows).map(|row| table.row(row)[column]).filter(|value| !value.is_nan());
+            let mean = known().sum::<f64>() / real(known().count().max(1) as u64);
+            for row in 0..rows {
+                let value = &mut values[row * columns + column];
+                *value = if value.is_nan() { 0.0 } else { *value - mean };
+            }
+        }
+        let limit = quantile_of(values.iter().map(|value| value.abs()), 0.98);
+        let limit = if limit > 0.0 { limit } else { 1.0 };
+        values.iter_mut().for_each(|value| *value = value.clamp(-limit, limit));
+        let variance = values.iter().map(|value| value * value).sum::<f64>() / real(values.len() as u64);
+        (variance > 0.0).then_some(Self { columns, rows, values, variance })
     }
-    let limit = quantile_of(values.iter().map(|value| value.abs()), 0.98);
-    let limit = if limit > 0.0 { limit } else { 1.0 };
-    values.iter_mut().for_each(|value| *value = value.clamp(-limit, limit));
-    let variance = values.iter().map(|value| value * value).sum::<f64>() / real(values.len() as u64);
-    if variance <= 0.0 {
-        return 1.0;
+
+    fn correlation(&self, lag: usize) -> f64 {
+        let count = (self.rows - lag) * self.columns;
+        let pairs = self.values[..count].iter().zip(&self.values[lag * self.columns..]);
+        pairs.map(|(one, other)| one * other).sum::<f64>() / real(count as u64) / self.variance
     }
-    let correlation = |lag: usize| {
-        let pairs = values[..(rows - lag) * columns].iter().zip(&values[lag * columns..]);
-        pairs.map(|(one, other)| one * other).sum::<f64>() / real(((rows - lag) * columns) as u64) / variance
-    };
-    let correlations: Vec<f64> = (1..(rows / 2).min(MOST_LAGS)).map(correlation).collect();
-    let (all, count) = (real(rows as u64), real((rows * columns) as u64));
+
+    /// The windows of a step of the program, if they are so different that each of them is like the same one of the
+    /// next step rather than like the next window; else 1.
+    fn period(&self) -> usize {
+        let chance = 1.0 / real((self.rows * self.columns) as u64).sqrt();
+        let of_next = self.correlation(1).max(0.0);
+        (2..=MOST_PERIOD.min(self.rows / 8)).find(|lag| self.correlation(*lag) > of_next + 4.0 * chance).unwrap_or(1)
+    }
+}
+
+/// The sums of so many rows.
+fn folded(table: &Table, rows: usize) -> Table {
+    let mut found = Table::new(table.columns);
+    let known = |value: f64| if value.is_nan() { 0.0 } else { value };
+    for first in (0..(table.rows() / rows) * rows).step_by(rows) {
+        let sum = |column: usize| (first..first + rows).map(|row| known(table.row(row)[column])).sum::<f64>();
+        found.values.extend((0..table.columns).map(sum));
+    }
+    found
+}
+
+/// How many windows come back, and for how many times so many noise lasts: 1 + 2 Σ ρ, with ρ the correlations of the
+/// columns with themselves later. A column's mean is taken off, which lowers each ρ by about τ ÷ T: that is corrected.
+pub(crate) fn memory(table: &Table) -> (usize, f64) {
+    let Some(noise) = Noise::of(table) else { return (1, 1.0) };
+    let period = noise.period();
+    let noise = if period > 1 { Noise::of(&folded(table, period)) } else { Some(noise) };
+    let Some(noise) = noise else { return (period, 1.0) };
+    let correlations: Vec<f64> = (1..(noise.rows / 2).min(MOST_LAGS)).map(|lag| noise.correlation(lag)).collect();
+    let (all, count) = (real(noise.rows as u64), real(noise.values.len() as u64));
     let mut memory: f64 = 1.0;
     for _ in 0..20 {
-        let noise = 2.0 / (count / memory.max(1.0)).sqrt();
-        let mut sum = 1.0;
-        for correlation in &correlations {
-            let corrected = correlation + (1.0 - correlation) * (memory / all).min(0.9);
-            if corrected < noise {
-                break;
-            }
-            sum += 2.0 * corrected;
-        }
+        let chance = 2.0 / (count / memory.max(1.0)).sqrt();
+        let corrected = correlations.iter().map(|correlation| {
+            // The mean that was taken off hides a part.
+            correlation + (1.0 - correlation) * (memory / all).min(0.9)
+        });
+        let sum = 1.0 + 2.0 * corrected.take_while(|correlation| *correlation >= chance).sum::<f64>();
         if (sum - memory).abs() < 0.05 {
             break;
         }
-        memory = sum.min(all);
+        // Half way: else a long memory, which makes chance look large, and a short one take turns.
+        memory = f64::midpoint(memory, sum.min(all));
     }
-    memory.min(all)
+    (period, memory)
 }
 
 /// Below this, chance does not explain that a rank is late.
@@ -176,7 +213,8 @@ pub(crate) fn suspicions(table: &Table, is_timed: bool) -> (Vec<Suspicion>, Vec<
     let mut sorted = all.clone();
     nccl_events::sort::sort_by_key(&mut sorted, |column| Ordered(typical[*column]));
     if columns >= 2 {
-        let own = median(&mut table.values.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<f64>>());
+        let known: Vec<f64> = table.values.iter().copied().filter(|value| !value.is_nan()).collect();
+        let own = known.iter().sum::<f64>() / real(known.len() as u64);
         let (p_value, upper) = steady(&excess, &typical, &sorted, own);
         let late = sorted[columns - upper..].iter();
         let late = late.map(|column| Suspicion { column: *column, p_value, test: Test::Steady });
@@ -231,7 +269,8 @@ fn strays(excess: &Table) -> f64 {
     let known = || excess.values.iter().copied().filter(|value| !value.is_nan());
     let (low, high) = (quantile_of(known(), 0.02), quantile_of(known(), 0.98));
     let clipped: Vec<f64> = known().map(|value| value.clamp(low, high)).collect();
-    0.7 * deviation(&clipped, 0) * (memory(excess) / real(excess.rows().max(1) as u64)).sqrt()
+    let (period, memory) = memory(excess);
+    0.7 * deviation(&clipped, 0) * (real(period as u64) * memory / real(excess.rows().max(1) as u64)).sqrt()
 }
 
 /// How far the typical values of the upper columns are above those of the others, for the split that chance explains
@@ -307,9 +346,9 @@ pub(crate) fn exchange(excess: &Table, is_out: &mut [bool]) -> Vec<(usize, f64)>
         let mut is_new = false;
         for column in tested {
             let others: Vec<usize> = left.iter().copied().filter(|other| *other != column).collect();
-            let memory = memory(&excess.of_columns(if columns > 2 { &others } else { &left }));
+            let (period, memory) = memory(&excess.of_columns(if columns > 2 { &others } else { &left }));
             let length = if memory > 1.5 { 2.0 * memory * (1.0 + 2.0 / real(others.len().max(1) as u64)) } else { 1.0 };
-            let length = ceil(length).max(rows.div_ceil(MOST_BLOCKS)).max(1);
+            let length = (period * ceil(length)).max(rows.div_ceil(MOST_BLOCKS)).max(1);
             if rows / length < 2 {
                 continue;
             }

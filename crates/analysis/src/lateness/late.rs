@@ -389,6 +389,7 @@ impl Search<'_> {
         });
         found.windows = longer.filter(|(_, ns)| *ns > 0.0).collect();
         found.windows.sort_by_key(|(window, _)| *window);
+        leave_out_pauses(&mut found.windows, series.own.rows());
         let window_ns = |window| series.window_ns(self.kernels, window, column);
         found.series_ns = series.own.rows().checked_sub(1).map_or(0, |last| window_ns(last).1 - window_ns(0).0);
         found.times = found.windows.iter().map(|(window, _)| window_ns(*window)).collect();
@@ -432,6 +433,23 @@ impl Search<'_> {
     }
 }
 
+/// With fewer windows a rank is not late: they are pauses.
+const LEAST_WINDOWS: usize = 5;
+/// In shorter series a few windows are many.
+const LEAST_ROWS: usize = 20;
+
+/// Takes out the few windows that are far longer than all others: pauses, which say nothing of how late a rank is.
+fn leave_out_pauses(windows: &mut Vec<(usize, f64)>, rows: usize) {
+    while rows >= LEAST_ROWS && !windows.is_empty() {
+        let longest = windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
+        let is_long = |(_, ns): &(usize, f64)| *ns > 0.25 * longest;
+        if windows.iter().filter(|window| is_long(window)).count() >= LEAST_WINDOWS {
+            return;
+        }
+        windows.retain(|window| !is_long(window));
+    }
+}
+
 /// What peers exceed their median by, sorted.
 fn pool(excess: &Table, peers: &[usize]) -> Vec<f64> {
     let every = excess.rows().saturating_mul(peers.len()).div_ceil(MOST_VALUES).max(1);
@@ -463,5 +481,6 @@ fn relative_error(series: &Series, late: &LateRank, all: &BTreeSet<u32>) -> f64 
     let (low, high) = (quantile(&known, 0.01), quantile(&known, 0.99));
     known.iter_mut().for_each(|value| *value = value.clamp(low, high));
     let spread = crate::lateness::chance::deviation(&known, 0);
-    (1.96 * spread * (real(windows as u64) * memory(&excess)).sqrt() / longer_ns).min(1.0)
+    let (period, memory) = memory(&excess);
+    (1.96 * spread * (real((windows * period) as u64) * memory).sqrt() / longer_ns).min(1.0)
 }

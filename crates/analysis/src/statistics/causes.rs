@@ -21,7 +21,9 @@ impl Inputs<'_> {
         let mut causes: Vec<Cause> = self.lateness.late.ranks.iter().filter_map(|late| self.late(late)).collect();
         causes.extend(self.slow_links());
         causes.extend(self.stalls(anomalies, &causes));
-        causes.retain(|cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE));
+        // Late ranks are named together, for what they cost together.
+        let counts = |cause: &Cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE);
+        causes.retain(|cause| cause.is_late() || counts(cause));
         nccl_events::sort::sort_by_key(&mut causes, |cause| {
             (cause.is_stall, std::cmp::Reverse(cause.lost_ns), cause.kind)
         });

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lateness::chance::Test;
+use crate::lateness::chance::{IMPROBABLE, Test};
 use crate::lateness::late::{LEAST_SHARE, Late, OwnTime};
 use crate::read::archive::Trace;
 use crate::read::{NO_SEQUENCE, Operation, Tables};
@@ -372,7 +372,16 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     // Its own time is longer by what would matter, if it were beyond chance.
     let is_longer =
         |own: &OwnTime| own.typical_ns.is_some_and(|ns| ns * real(own.windows) >= LEAST_SHARE * real(all_ns));
-    let for_whom = match most.filter(|((ns, _), _)| 2 * **ns > all_ns) {
+    let most = most.filter(|((ns, _), _)| 2 * **ns > all_ns);
+    if let Some(((ns, own), rank)) = most
+        && own.p_value.is_some_and(|p_value| p_value < IMPROBABLE)
+        && real(*ns) >= LEAST_SHARE * real(budget.operations_ns)
+    {
+        let name = units::capital(&rank.name);
+        let sentence = format!("{name} takes longer than its peers, and what the others lose by it is not clear");
+        return (Finding::MayBeLate, sentence);
+    }
+    let for_whom = match most {
         Some(((_, own), rank)) if is_longer(own) => format!("most of it for {}, which may be chance", rank.name),
         Some((_, rank)) => format!("most of it for {}, whose own time is usual", rank.name),
         None => "for all ranks in turn".to_owned(),
