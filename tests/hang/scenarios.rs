@@ -75,7 +75,7 @@ impl Row {
         self
     }
 
-    const fn of(mut self, release: &'static str) -> Self {
+    const fn on_release(mut self, release: &'static str) -> Self {
         self.release = release;
         self
     }
@@ -143,10 +143,10 @@ const ORDERS: &[Row] = &[
     row("two communicators in two orders, light", CROSSED, CROSSED_SAYS).with(LIGHT),
     row("two communicators in two orders, full", CROSSED, CROSSED_SAYS).with(FULL),
     row("two communicators in two orders, without NVTX", CROSSED, CROSSED_SAYS).with(NO_NVTX),
-    row("two communicators in two orders, 2.28", CROSSED, CROSSED_SAYS).of("2.28.9"),
+    row("two communicators in two orders, 2.28", CROSSED, CROSSED_SAYS).on_release("2.28.9"),
     // Before 2.28 no record names the stream.
-    row("two communicators in two orders, 2.27", CROSSED, Says { confidence: "likely", ..CROSSED_SAYS }).of("2.27.7"),
-    row("two communicators in two orders, 2.23", CROSSED, Says { confidence: "likely", ..CROSSED_SAYS }).of("2.23.4"),
+    row("two communicators in two orders, 2.27", CROSSED, Says { confidence: "likely", ..CROSSED_SAYS }).on_release("2.27.7"),
+    row("two communicators in two orders, 2.23", CROSSED, Says { confidence: "likely", ..CROSSED_SAYS }).on_release("2.23.4"),
     row("one of three ranks uses two communicators in another order",
         "2{ A.ar B.ar sync } A.ar B.ar; 2{ A.ar B.ar sync } A.ar B.ar; 2{ A.ar B.ar sync } B.ar A.ar",
         said("hang", "deadlock", "certain", &[2],
@@ -160,8 +160,8 @@ const ORDERS: &[Row] = &[
         said("hang", "deadlock", "likely", &[0, 1, 2],
             "HANG: ranks 0-2 waited for each other: they use 3 communicators in different orders, for ")),
     row("one of two ranks leaves out a call in one of three communicators", LEFT_OUT, LEFT_OUT_SAYS),
-    row("left out, 2.27", LEFT_OUT, LEFT_OUT_SAYS).of("2.27.7"),
-    row("left out, 2.27 without NVTX", LEFT_OUT, LEFT_OUT_SAYS).of("2.27.7").with(NO_NVTX),
+    row("left out, 2.27", LEFT_OUT, LEFT_OUT_SAYS).on_release("2.27.7"),
+    row("left out, 2.27 without NVTX", LEFT_OUT, LEFT_OUT_SAYS).on_release("2.27.7").with(NO_NVTX),
     row("one of three ranks leaves out one call of a group over two communicators",
         "2{ ( A.ar B.ar ) } sync 3{ ( A.ar B.ar ) }; 2{ ( A.ar B.ar ) } sync 3{ ( A.ar B.ar ) }; \
          2{ ( A.ar B.ar ) } sync ( A.ar ) 2{ ( A.ar B.ar ) }",
@@ -206,7 +206,7 @@ const DIFFERENCES: &[Row] = &[
     row("NCCL_ALGO on one rank, 2.23",
         "3{ A.ar:100000 sync }; NCCL_ALGO=Tree 3{ A.ar:100000 sync }; 3{ A.ar:100000 sync }",
         said("hang", "mismatch", "certain", &[1],
-            "HANG: the ranks of world (3) gave collective 1 different algorithms: rank 1 differs")).of("2.23.4"),
+            "HANG: the ranks of world (3) gave collective 1 different algorithms: rank 1 differs")).on_release("2.23.4"),
     row("NCCL_PROTO on one rank",
         "3{ A.ar:100000 sync }; NCCL_PROTO=LL128 3{ A.ar:100000 sync }; 3{ A.ar:100000 sync }",
         said("hang", "mismatch", "certain", &[1],
@@ -590,5 +590,5 @@ fn jobs_that_are_well() {
     let levels: [&[(&str, &str)]; 3] = [&[], LIGHT, FULL];
     let releases = [RELEASE, "2.28.9", "2.27.7"].into_iter();
     let ways = releases.flat_map(|release| levels.into_iter().map(move |level| (release, level)));
-    check(ways.flat_map(|(release, level)| HEALTHY.iter().map(move |row| row.of(release).with(level))), ends);
+    check(ways.flat_map(|(release, level)| HEALTHY.iter().map(move |row| row.on_release(release).with(level))), ends);
 }

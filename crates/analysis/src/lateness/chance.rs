@@ -92,8 +92,8 @@ struct Noise {
 }
 
 impl Noise {
-    /// `None`: there is too little of it.
-    fn of(table: &Table) -> Option<Self> {
+    /// `None` if there are too few rows, or all are equal.
+    fn new(table: &Table) -> Option<Self> {
         let columns = table.columns;
         let rows = table.rows().min((MOST_VALUES / columns.max(1)).max(8));
         if rows < 8 || columns == 0 {
@@ -130,7 +130,7 @@ impl Noise {
     }
 }
 
-/// The sums of so many rows.
+/// A table whose rows are the sums of each `rows` rows.
 fn folded(table: &Table, rows: usize) -> Table {
     let mut found = Table::new(table.columns);
     let known = |value: f64| if value.is_nan() { 0.0 } else { value };
@@ -141,12 +141,12 @@ fn folded(table: &Table, rows: usize) -> Table {
     found
 }
 
-/// How many windows come back, and for how many times so many noise lasts: 1 + 2 Σ ρ, with ρ the correlations of the
-/// columns with themselves later. A column's mean is taken off, which lowers each ρ by about τ ÷ T: that is corrected.
+/// The windows of a step of the program, and for how many steps noise lasts: 1 + 2 Σ ρ, with ρ the autocorrelations of
+/// the columns. Subtracting a column's mean lowers each ρ by about τ ÷ T: that is corrected.
 pub(crate) fn memory(table: &Table) -> (usize, f64) {
-    let Some(noise) = Noise::of(table) else { return (1, 1.0) };
+    let Some(noise) = Noise::new(table) else { return (1, 1.0) };
     let period = noise.period();
-    let noise = if period > 1 { Noise::of(&folded(table, period)) } else { Some(noise) };
+    let noise = if period > 1 { Noise::new(&folded(table, period)) } else { Some(noise) };
     let Some(noise) = noise else { return (period, 1.0) };
     let correlations: Vec<f64> = (1..(noise.rows / 2).min(MOST_LAGS)).map(|lag| noise.correlation(lag)).collect();
     let (all, count) = (real(noise.rows as u64), real(noise.values.len() as u64));
@@ -154,14 +154,14 @@ pub(crate) fn memory(table: &Table) -> (usize, f64) {
     for _ in 0..20 {
         let chance = 2.0 / (count / memory.max(1.0)).sqrt();
         let corrected = correlations.iter().map(|correlation| {
-            // The mean that was taken off hides a part.
+            // Subtracting the mean hid a part.
             correlation + (1.0 - correlation) * (memory / all).min(0.9)
         });
         let sum = 1.0 + 2.0 * corrected.take_while(|correlation| *correlation >= chance).sum::<f64>();
         if (sum - memory).abs() < 0.05 {
             break;
         }
-        // Half way: else a long memory, which makes chance look large, and a short one take turns.
+        // A long memory raises `chance`, and the next sum is short. Halving the step keeps it from oscillating.
         memory = f64::midpoint(memory, sum.min(all));
     }
     (period, memory)
@@ -435,7 +435,7 @@ fn log_probability(blocks: &Table, is_out: &[bool], cut: f64, column: usize) -> 
     (near - 3..near + 4).filter(|step| *step != near).map(log).fold(least.min(0.0), f64::min)
 }
 
-/// For more columns, the null of so many is taken.
+/// The table of the null ends at this number of columns. More columns use its last rows.
 const MOST_COLUMNS: usize = 24;
 /// The probabilities of the quantiles in the table of the null.
 const PROBABILITIES: [f64; 9] = [0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
@@ -461,8 +461,8 @@ fn nulls() -> &'static [Null] {
     })
 }
 
-/// The probability that the least of the `upper` largest of `count` normal values is so many standard deviations of the
-/// others above their median.
+/// The probability that, of `count` normal values, the `upper` largest are all at least `distance` above the median of
+/// the others, in standard deviations of the others.
 fn gap_probability(count: usize, upper: usize, distance: f64) -> f64 {
     let few = count.min(MOST_COLUMNS);
     let key = (few, if count > MOST_COLUMNS { upper.min(few - 2) } else { upper });

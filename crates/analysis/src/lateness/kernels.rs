@@ -185,8 +185,8 @@ impl Kernels {
         (wait_ns, unclear_ns.saturating_sub(wait_ns))
     }
 
-    /// A kernel follows the last one of its rank that had ended before on each rank that took part in it. What had
-    /// ended on some of them only ran beside it, on another stream.
+    /// A kernel follows the last kernel of its rank that ended before it began. A collective on another stream counts
+    /// only if it ended first on every rank that both share: otherwise both ran at the same time.
     fn find_kernels_before(&mut self) {
         let mut candidates: Vec<[u32; CANDIDATES]> = vec![[NONE; CANDIDATES]; self.all.len()];
         for range in &self.ranks {

@@ -92,8 +92,9 @@ impl LateRank {
 pub(crate) struct Late {
     /// By rank.
     pub(crate) ranks: Vec<LateRank>,
-    /// What the others lose by all of them, in ns, and how far that may be off.
+    /// What the others lose by all of them, in ns.
     pub(crate) lost_ns: f64,
+    /// Half of its 95 % interval, in ns.
     pub(crate) error_ns: f64,
 }
 
@@ -121,7 +122,7 @@ pub(crate) struct Lateness {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pauses {
     pub(crate) collectives: u64,
-    /// Of so many.
+    /// All collectives in which ranks wait for each other.
     pub(crate) of: u64,
     pub(crate) lost_ns: f64,
     /// The ranks that came last to these, and how often.
@@ -389,7 +390,10 @@ impl Search<'_> {
         });
         found.windows = longer.filter(|(_, ns)| *ns > 0.0).collect();
         found.windows.sort_by_key(|(window, _)| *window);
-        leave_out_pauses(&mut found.windows, series.own.rows());
+        let pauses = leave_out_pauses(&mut found.windows, series.own.rows());
+        if !pauses.is_empty() && !is_suspected_without(series, &pauses, column) {
+            found.windows.clear();
+        }
         let window_ns = |window| series.window_ns(self.kernels, window, column);
         found.series_ns = series.own.rows().checked_sub(1).map_or(0, |last| window_ns(last).1 - window_ns(0).0);
         found.times = found.windows.iter().map(|(window, _)| window_ns(*window)).collect();
@@ -433,21 +437,31 @@ impl Search<'_> {
     }
 }
 
-/// With fewer windows a rank is not late: they are pauses.
+/// Fewer long windows are pauses of a rank, not lateness.
 const LEAST_WINDOWS: usize = 5;
 /// In shorter series a few windows are many.
 const LEAST_ROWS: usize = 20;
 
-/// Takes out the few windows that are far longer than all others: pauses, which say nothing of how late a rank is.
-fn leave_out_pauses(windows: &mut Vec<(usize, f64)>, rows: usize) {
+/// Removes pauses: a few windows that are far longer than all others do not make a rank late. Returns those removed.
+fn leave_out_pauses(windows: &mut Vec<(usize, f64)>, rows: usize) -> BTreeSet<usize> {
+    let mut pauses = BTreeSet::new();
     while rows >= LEAST_ROWS && !windows.is_empty() {
         let longest = windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
         let is_long = |(_, ns): &(usize, f64)| *ns > 0.25 * longest;
         if windows.iter().filter(|window| is_long(window)).count() >= LEAST_WINDOWS {
-            return;
+            break;
         }
-        windows.retain(|window| !is_long(window));
+        pauses.extend(windows.extract_if(.., |window| is_long(window)).map(|(window, _)| window));
     }
+    pauses
+}
+
+/// Whether chance does not explain a rank's own times even without its pauses, which gave it its probability.
+fn is_suspected_without(series: &Series, pauses: &BTreeSet<usize>, column: usize) -> bool {
+    let rows = (0..series.own.rows()).filter(|row| !pauses.contains(row)).flat_map(|row| series.own.row(row));
+    let rest = Table { columns: series.own.columns, values: rows.copied().collect() };
+    let (found, perhaps) = suspicions(&rest, series.is_timed());
+    found.iter().chain(&perhaps).any(|late| late.column == column)
 }
 
 /// What peers exceed their median by, sorted.

@@ -196,7 +196,7 @@ fn own_ns(kernels: &Kernels, rank: u32, after: &Kernel, (from_ns, to_ns): (u64, 
     real(to_ns.saturating_sub(from_ns)) - covered_ns(&mut not_own)
 }
 
-/// Blocks of time have so many kernels of the median rank: shorter ones resonate with the program's period.
+/// Kernels of the median rank in a block of time. Shorter blocks resonate with the program's period.
 const KERNELS: usize = 12;
 const LEAST_BLOCKS: usize = 4;
 const MOST_BLOCKS: usize = 64;

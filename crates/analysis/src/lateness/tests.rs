@@ -144,6 +144,22 @@ fn a_late_rank_that_leaves_or_beside_pauses_is_named() {
     assert_eq!(late(&judge(&left)), [2]);
 }
 
+/// A rank that pauses once or a few times is not late, even where its peers hardly differ.
+#[test]
+fn a_rank_that_pauses_is_not_late() {
+    for (jitter, pauses) in [(0.01, 1), (0.01, 4), (0.3, 1), (0.3, 4)] {
+        let job = rounds(
+            8,
+            150,
+            jitter,
+            |round, rank, _| {
+                if rank == 3 && (70..70 + pauses).contains(&round) { 20.0 } else { 0.0 }
+            },
+        );
+        assert!(late(&judge(&job)).is_empty(), "{jitter} {pauses}");
+    }
+}
+
 #[test]
 fn clocks_do_not_matter_for_who_is_late() {
     let late_rank = |_: u64, rank: usize, _: &mut Random| if rank == 3 { 0.3 } else { 0.0 };
