@@ -285,7 +285,7 @@ pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
     let mut rows = 8_192;
     while rows > LEAST_ROWS && packed_bytes(report)? > most_bytes {
         rows /= 2;
-        keep("pairs", &mut report.pairs, rows, &mut left_out, |link| Reverse((link.excess_ns, link.bytes)));
+        keep("pairs", &mut report.pairs, rows, &mut left_out, |link| Reverse((link.lost_ns, link.bytes)));
         let by = |pair: &Messages| Reverse((pair.late_sender_ns + pair.late_receiver_ns, pair.bytes));
         keep("messages", &mut report.messages, rows, &mut left_out, by);
         operations(report, rows, &mut left_out);

@@ -171,7 +171,7 @@ impl Section {
             }
             Self::Noise => {
                 let mut tests = cargo::command("test");
-                tests.args(["--release", "-p", "nccl-otf2-analysis", "--lib", "lateness"]);
+                tests.args(["--release", "-p", "nccl-otf2-analysis", "--lib", "--test", "links", "accuses"]);
                 tests.env(ALL_SEEDS, "1");
                 one(tests)
             }

@@ -7,6 +7,7 @@ use crate::read::{NONE, Operation, Tables};
 use crate::results::{
     Communicator, Graph as GraphOf, GraphChannel, Nic, OperationClass, Topology, TopologyGpu, TopologyHost,
 };
+use crate::statistics::network::ConnectionKey;
 use crate::{Filter, Trace, median, stated};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::ids::{index, index_u32};
@@ -275,6 +276,17 @@ const MOST_HOSTS: usize = 64;
 const MBIT: f64 = 1e6 / 8.0;
 
 impl StatedTopology {
+    /// The interface that a connection sends over.
+    pub(crate) fn interface(&self, tables: &Tables, ((communicator, from, _), channel): ConnectionKey) -> Option<u32> {
+        let member = tables.members.find(communicator, from)?;
+        Some(self.channels.get(&(member, channel, true))?.nic)
+    }
+
+    /// The speed of that interface, in bytes per second.
+    pub(crate) fn speed(&self, tables: &Tables, connection: ConnectionKey) -> Option<f64> {
+        self.nics.get(index(self.interface(tables, connection)?))?.speed
+    }
+
     /// `None` for an archive without topology.
     pub(crate) fn from_trace(trace: &Trace, tables: &Tables) -> Option<Self> {
         let statements = &trace.statements;

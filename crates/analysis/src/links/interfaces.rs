@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use crate::links::expected_bandwidth;
 use crate::links::expected_bandwidth::StatedTopology;
+use crate::links::laws::ConnectionTimes;
 use crate::read::{NONE, Network, Step, Tables, Transfer};
 use crate::results::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
 use crate::units::real;
-use crate::{Analysis, Filter, SentStep, Trace, analyse_and, length, median, size_class, union, usual_times};
+use crate::{Analysis, Filter, SentStep, Trace, analyse_and, length, union};
 use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
@@ -33,9 +34,9 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     };
     let map = Arc::clone(&traffic.map);
     let ends = traffic.ends.clone();
-    let Analysis { tables, report, .. } = &mut analysis;
+    let Analysis { tables, report, connections, .. } = &mut analysis;
     let mut topology = map.described(&report.communicators);
-    report.nics = traffic.nics(&mut topology);
+    report.nics = traffic.nics(tables, connections, &mut topology);
     name_interfaces(&mut report.pairs, tables, &map, &ends);
     name_interfaces(&mut report.channels, tables, &map, &ends);
     name_causes(&mut report.causes, &mut report.verdict, &report.pairs, &report.nics, &report.ranks);
@@ -80,14 +81,22 @@ impl<'a> Traffic<'a> {
     }
 
     /// Returns the interfaces with their traffic. Adds the bytes sent over unknown interfaces to `topology`.
-    pub(crate) fn nics(self, topology: &mut Topology) -> Vec<Nic> {
+    pub(crate) fn nics(self, tables: &Tables, connections: &[ConnectionTimes], topology: &mut Topology) -> Vec<Nic> {
         let mut nics = self.map.nics.clone();
         if !self.has_sizes {
             return nics;
         }
         topology.bytes_elsewhere += self.elsewhere;
-        let sent: Vec<((), &[SentStep])> = self.sent.iter().map(|sent| ((), sent.as_slice())).collect();
-        let usual = usual_times(&sent);
+        let mut times = vec![(0.0, 0.0); nics.len()];
+        for connection in connections {
+            if let Some(nic) = self.map.interface(tables, connection.key) {
+                let (ns, usual_ns) = &mut times[index(nic)];
+                (*ns, *usual_ns) = (*ns + connection.ns, *usual_ns + connection.usual_ns);
+            }
+        }
+        for (nic, (ns, usual_ns)) in nics.iter_mut().zip(times) {
+            nic.slowdown = (usual_ns > 0.0).then(|| ns / usual_ns);
+        }
         for ((nic, steps), received) in nics.iter_mut().zip(self.sent).zip(self.received) {
             nic.steps = steps.len() as u64;
             let sent: u64 = steps.iter().map(SentStep::bytes).sum();
@@ -95,11 +104,6 @@ impl<'a> Traffic<'a> {
             (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
             nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
             nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed).filter(|share| *share <= MOST_SHARE);
-            let ratio = |step: &SentStep| {
-                Some(real(step.ns()) / usual.get(&((), size_class(step.bytes()))).filter(|usual| **usual > 0.0)?)
-            };
-            let mut ratios: Vec<f64> = steps.iter().filter_map(ratio).collect();
-            nic.slowdown = (!ratios.is_empty()).then(|| median(&mut ratios));
         }
         nics
     }
@@ -120,7 +124,7 @@ impl Network for Traffic<'_> {
             return;
         }
         match (nic_of(self.trace, tables, &self.map, transfer), transfer.is_send) {
-            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(SentStep::from_step(step)),
+            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(SentStep::new(step, transfer)),
             (_, true) => self.elsewhere += step.bytes,
             (Some(nic), false) => self.received[index(nic)] += step.bytes,
             (None, false) => {}
@@ -186,14 +190,12 @@ fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedTopology, en
     }
 }
 
-/// A pair with at least this slowdown identifies the interface of a slow rank or host.
-const SLOW: f64 = 1.3;
 /// A sentence names at most this many interfaces.
 const MOST_NAMES: usize = 4;
 
 /// Adds the interfaces to causes that name a slow rank or host, because the analysis only knows their pairs.
 pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[Link], nics: &[Nic], ranks: &[Rank]) {
-    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|value| value >= SLOW)).collect();
+    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.lost_ns.is_some()).collect();
     for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::SlowNic) {
         let is_it = |rank: Option<u32>| match (cause.rank, rank.and_then(|rank| ranks.get(index(rank)))) {
             (Some(_), _) => rank == cause.rank,
@@ -212,9 +214,12 @@ pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[
             found.iter().filter_map(|nic| nics.get(index(*nic))).map(|nic| nic.name.as_str()).collect();
         if (1..=MOST_NAMES).contains(&names.len()) {
             let names = names.into_iter().collect::<Vec<_>>().join(", ");
-            let named = cause.sentence.replacen(" is slow: ", &format!(", {names}, is slow: "), 1);
-            verdict.sentence = verdict.sentence.replace(&cause.sentence, &named);
-            cause.sentence = named;
+            let line = format!("Its slow pairs use {names}.");
+            if let Some(evidence) = &mut cause.evidence {
+                let named = format!("{evidence} {line}");
+                verdict.basis.iter_mut().filter(|line| *line == evidence).for_each(|line| line.clone_from(&named));
+                *evidence = named;
+            }
         }
         cause.nics = found.into_iter().collect();
     }
@@ -229,22 +234,27 @@ mod tests {
     #[test]
     fn a_slow_interface_has_the_name_of_that_of_its_slow_pairs() {
         let nics = ["mlx5_0", "mlx5_1", "mlx5_2"].map(|name| Nic { name: name.to_owned(), ..Nic::default() });
-        let pair = |from, to, nics: [u32; 2], slowdown| Link {
+        let pair = |from, to, nics: [u32; 2], lost_ns| Link {
             key: LinkKey { from: Some(from), to: Some(to), ..LinkKey::default() },
             from_nics: vec![nics[0]],
             to_nics: vec![nics[1]],
-            slowdown: Some(slowdown),
+            lost_ns,
             ..Link::default()
         };
-        let pairs =
-            [pair(0, 1, [0, 1], 1.0), pair(1, 2, [1, 2], 2.0), pair(2, 0, [2, 0], 1.0), pair(1, 0, [1, 0], 2.0)];
-        let sentence = "The network interface of rank 1 (node) is slow: 2 of its pairs".to_owned();
-        let mut verdict = Verdict { sentence: format!("First. {sentence}"), ..Verdict::default() };
-        let mut causes = [Cause { kind: CauseKind::SlowNic, rank: Some(1), sentence, ..Cause::default() }];
+        let pairs = [
+            pair(0, 1, [0, 1], None),
+            pair(1, 2, [1, 2], Some(5)),
+            pair(2, 0, [2, 0], None),
+            pair(1, 0, [1, 0], Some(5)),
+        ];
+        let evidence = "The network interface of rank 1 (node): 80 steps.".to_owned();
+        let mut verdict = Verdict { basis: vec!["First.".to_owned(), evidence.clone()], ..Verdict::default() };
+        let mut causes =
+            [Cause { kind: CauseKind::SlowNic, rank: Some(1), evidence: Some(evidence), ..Cause::default() }];
         let ranks = vec![Rank::default(); 3];
         name_causes(&mut causes, &mut verdict, &pairs, &nics, &ranks);
         assert_eq!(causes[0].nics, [1]);
-        let wanted = "The network interface of rank 1 (node), mlx5_1, is slow: 2 of its pairs";
-        assert_eq!((causes[0].sentence.as_str(), verdict.sentence), (wanted, format!("First. {wanted}")));
+        let wanted = "The network interface of rank 1 (node): 80 steps. Its slow pairs use mlx5_1.";
+        assert_eq!((causes[0].evidence.as_deref(), verdict.basis[1].as_str()), (Some(wanted), wanted));
     }
 }

@@ -1,4 +1,6 @@
-//! Links between ranks: which network interfaces they use, and how fast NCCL expects them to be.
+//! Links between ranks: which are slow, which network interfaces they use, and how fast NCCL expects them to be.
 
-mod expected_bandwidth;
+pub(crate) mod expected_bandwidth;
 pub mod interfaces;
+pub(crate) mod laws;
+pub(crate) mod slow;

@@ -263,7 +263,7 @@ pub struct Nic {
     pub rate: Option<f64>,
     /// `rate` ÷ `speed`; null if `rate` is far above `speed`, which NCCL assumes where the system states none.
     pub share: Option<f64>,
-    /// Median time of its steps relative to other interfaces' for the same size; null if fewer than three sent those.
+    /// Time of its steps ÷ that of as many of the better links that do the same; null if there are no others.
     pub slowdown: Option<f64>,
 }
 
@@ -338,8 +338,14 @@ pub struct Link {
     pub least: Option<Fit>,
     /// Steps for a scatter plot, evenly over time, at most 500: `[start_ns, bytes, duration_ns]`.
     pub points: Vec<[u64; 3]>,
-    /// Median of the time relative to other links for the same size. `None` if there are too few others.
+    /// Time of its steps ÷ that of as many of the better links that do the same; null if there are no others.
     pub slowdown: Option<f64>,
+    /// The same of its typical step: the median.
+    pub typical_slowdown: Option<f64>,
+    /// Steps that take far longer than nearly all of the better links; null if there are no others.
+    pub slow_steps: Option<u64>,
+    /// The probability that chance makes any link as slow; null if there are no others.
+    pub chance: Option<f64>,
     /// Set if the slowdown changed while the job ran.
     pub change: Option<Change>,
     /// Time sends and receives spent waiting, by what they waited for, in ns.
@@ -350,8 +356,8 @@ pub struct Link {
     pub to_nics: Vec<u32>,
     /// How far senders' GPUs are from them: NCCL's `PIX`, `PXB`, `PHB` or `SYS`.
     pub nic_paths: Vec<String>,
-    /// Time that would be saved on this link if it were like the others, in ns; not summed over ranks.
-    pub excess_ns: u64,
+    /// Time that all ranks lose because it is slow, in ns; null if it is not.
+    pub lost_ns: Option<u64>,
 }
 
 /// How long proxies waited, by what they waited for, in ns.

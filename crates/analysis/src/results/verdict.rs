@@ -223,6 +223,8 @@ pub struct Cause {
     /// Whether the cause stopped a few operations for long instead of affecting most of them.
     pub is_stall: bool,
     pub sentence: String,
+    /// What supports it, in one sentence; null for causes that stopped a few operations, and if it is the program's end.
+    pub evidence: Option<String>,
 }
 
 impl Cause {

@@ -12,7 +12,7 @@ use crate::statistics::network::{InstanceTraffic, Links, Traffic};
 use crate::statistics::numeric::{center, median};
 use crate::statistics::waiting::Waiting;
 use crate::units::{real, time, whole};
-use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::ids::index as large;
 use nccl_events::sort::Gather;
 
 const MOST: usize = 100;
@@ -75,7 +75,7 @@ impl Inputs<'_> {
         let longer_ns = outlier.longest_ns - outlier.median_ns;
         let late = instance.last.filter(|_| outlier.waiting_ns > real(outlier.lost_ns) / 2.0);
         let excess = network.sent.iter().filter_map(|(connection, steps)| {
-            let excess = steps.iter().filter_map(|step| self.links.excess_ns(instance.communicator, step));
+            let excess = steps.iter().filter_map(|step| self.links.excess_ns(self.tables, *connection, step));
             let mut excess = excess.peekable();
             excess.peek().is_some().then(|| (connection, excess.sum::<f64>()))
         });
@@ -140,10 +140,6 @@ impl Inputs<'_> {
 
     fn name(&self, rank: u32) -> &str {
         self.ranks.get(large(rank)).map_or("a rank", |rank| rank.name.as_str())
-    }
-
-    pub(super) fn size(&self, communicator: u32) -> u32 {
-        small(self.tables.members.size(communicator))
     }
 }
 

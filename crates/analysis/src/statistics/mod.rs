@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use crate::lateness::late::{LateRank, Lateness as LateRanks};
 use crate::lateness::recorded;
 use crate::lateness::recorded::Threads;
+use crate::links::laws::ConnectionTimes;
+use crate::links::slow::Places;
 use crate::read::archive::Trace;
 use crate::read::{NONE, Network, Tables};
 use crate::results;
@@ -42,8 +44,9 @@ pub(crate) mod collectives;
 mod compare;
 mod difference;
 mod lateness;
+mod lines;
 pub(crate) mod messages;
-mod network;
+pub(crate) mod network;
 pub(crate) mod numeric;
 mod program;
 mod verdict;
@@ -51,9 +54,9 @@ mod waiting;
 
 pub use crate::statistics::collectives::{Arrival, Arrivals, Filter, Incomparable, Instance, Instances, Split};
 pub use crate::statistics::compare::{Placement, RunSamples, compare, is_slower_by};
-pub use crate::statistics::network::{SentStep, size_class, usual_times};
+pub(crate) use crate::statistics::lines::{late_line, reason_line};
+pub use crate::statistics::network::SentStep;
 pub use crate::statistics::numeric::{Regression, length, median, union};
-pub(crate) use crate::statistics::verdict::{late_line, reason_line};
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
@@ -62,6 +65,7 @@ pub struct Analysis {
     pub pairing: Pairing,
     /// For each late rank: the rows of its operations that come late, and by how much, in ns.
     pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
+    pub(crate) connections: Vec<ConnectionTimes>,
     pub report: Report,
 }
 
@@ -96,7 +100,9 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let known = KnownTraffic { filter, instances: &instances, classes: &classes, outliers: &numbers };
     let also = also(&tables);
     let (mut traffic, also) = tables.network(trace, || (Traffic::new(known), also()), progress)?;
-    let links = Links::new(&tables, &mut traffic);
+    let late = judged.late.ranks.iter().map(|late| late.rank).collect();
+    let places = Places { tables: &tables, instances: &instances, ranks: &ranks, late };
+    let links = Links::new(trace, &pairing, &places, &mut traffic);
     let has_transfers = traffic.transfers > 0;
     let inputs = Inputs {
         trace,
@@ -139,7 +145,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         completeness: Completeness::from_statements(&trace.statements),
         unreported: trace.statements.unreported.shown(),
     };
-    Ok((Analysis { tables, instances, pairing, awaited, report }, also))
+    Ok((Analysis { tables, instances, pairing, awaited, connections: links.connections, report }, also))
 }
 
 /// The operations of late ranks that come late, and by how much.

@@ -3,17 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::read::archive::in_parallel;
+use crate::links::expected_bandwidth::StatedTopology;
+use crate::links::laws::{ConnectionTimes, Laws, Steps};
+use crate::links::slow::{self, Places, SlowLink};
+use crate::read::archive::{Trace, in_parallel};
 use crate::read::{NONE, Network, ShortNumber, Step, Tables, Transfer};
 use crate::results::{Link, LinkKey, Waits};
 use crate::statistics::collectives::{Classes, Filter, Instances};
-use crate::statistics::numeric::{Regression, change, median};
-use crate::units::{real, whole};
-use nccl_events::sort::Gather;
+use crate::statistics::messages::Pairing;
+use crate::statistics::numeric::{Regression, change};
+use crate::units::real;
 use rayon::prelude::*;
 
 /// Communicator, sender and receiver.
-pub(super) type RankPair = (u32, u32, u32);
+pub(crate) type RankPair = (u32, u32, u32);
+/// A pair of ranks on a channel.
+pub(crate) type ConnectionKey = (RankPair, u32);
 
 /// A step that was sent: when it was handed to the network, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +26,14 @@ pub struct SentStep {
     pub at_ns: u64,
     ns: ShortNumber,
     bytes: ShortNumber,
+    /// Row of its operation; [`NONE`] if unknown.
+    pub(crate) operation: u32,
 }
 
 impl SentStep {
-    pub fn from_step(step: &Step) -> Self {
-        Self { at_ns: step.sent_ns(), ns: step.third_ns.into(), bytes: step.bytes.into() }
+    pub fn new(step: &Step, transfer: &Transfer) -> Self {
+        let (ns, bytes) = (step.third_ns.into(), step.bytes.into());
+        Self { at_ns: step.sent_ns(), ns, bytes, operation: transfer.operation }
     }
 
     pub fn ns(&self) -> u64 {
@@ -70,7 +78,7 @@ fn add_step(waits: &mut Waits, is_send: bool, step: &Step) {
 pub(super) struct InstanceTraffic {
     pub(super) waits: Waits,
     /// Steps that sent bytes, by connection.
-    pub(super) sent: BTreeMap<(RankPair, u32), Vec<SentStep>>,
+    pub(super) sent: BTreeMap<ConnectionKey, Vec<SentStep>>,
 }
 
 /// Maps transfers to instances and classes, and selects the steps to keep.
@@ -87,7 +95,7 @@ pub(super) struct Traffic<'a> {
     known: KnownTraffic<'a>,
     pub(super) transfers: usize,
     pub(super) steps: usize,
-    pub(super) sent: BTreeMap<(RankPair, u32), Vec<SentStep>>,
+    pub(super) sent: BTreeMap<ConnectionKey, Vec<SentStep>>,
     pub(super) waits: BTreeMap<RankPair, Waits>,
     pub(super) channel_waits: BTreeMap<(u32, u32), Waits>,
     /// The waits in all steps of matched operations, keyed by class.
@@ -121,7 +129,7 @@ impl<'a> Traffic<'a> {
         add_step(self.waits.entry(pair).or_default(), transfer.is_send, step);
         add_step(self.channel_waits.entry((pair.0, transfer.channel)).or_default(), transfer.is_send, step);
         if transfer.is_send && step.bytes > 0 && step.third_ns > 0 {
-            self.sent.entry((pair, transfer.channel)).or_default().push(SentStep::from_step(step));
+            self.sent.entry((pair, transfer.channel)).or_default().push(SentStep::new(step, transfer));
         }
     }
 
@@ -139,7 +147,7 @@ impl<'a> Traffic<'a> {
         let instance_traffic = self.instances.entry(instance).or_default();
         add_step(&mut instance_traffic.waits, transfer.is_send, step);
         if let Some(pair) = pair_of(tables, transfer).filter(|_| transfer.is_send && step.bytes > 0) {
-            instance_traffic.sent.entry((pair, transfer.channel)).or_default().push(SentStep::from_step(step));
+            instance_traffic.sent.entry((pair, transfer.channel)).or_default().push(SentStep::new(step, transfer));
         }
     }
 }
@@ -176,7 +184,7 @@ impl Network for Traffic<'_> {
 }
 
 /// Merges the steps of processes. Moves most lists, because most connections send from a single process.
-fn extend(all: &mut BTreeMap<(RankPair, u32), Vec<SentStep>>, other: BTreeMap<(RankPair, u32), Vec<SentStep>>) {
+fn extend(all: &mut BTreeMap<ConnectionKey, Vec<SentStep>>, other: BTreeMap<ConnectionKey, Vec<SentStep>>) {
     for (connection, mut sent) in other {
         let known = all.entry(connection).or_default();
         if known.is_empty() {
@@ -191,118 +199,85 @@ fn extend(all: &mut BTreeMap<(RankPair, u32), Vec<SentStep>>, other: BTreeMap<(R
 /// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;
 const ALL_POINTS: usize = 200_000;
-/// This many links or interfaces must have sent a size before the usual time for it is known.
-const LEAST_LINKS: usize = 3;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LinkChannel {
-    pub(super) pair: RankPair,
-    pub(super) channel: u32,
-    pub(super) steps: u64,
-    /// Median of the ratio of step time to that of the other links; measured after a change for the worse, if any.
-    pub(super) slowdown: f64,
-    /// Time that would be saved if the link were like the others.
-    pub(super) excess_ns: u64,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Links {
     pub(super) pairs: Vec<Link>,
     pub(super) channels: Vec<Link>,
-    pub(super) cells: Vec<LinkChannel>,
+    /// The connections that were compared with others.
+    pub(super) connections: Vec<ConnectionTimes>,
+    pub(super) slow: Vec<SlowLink>,
     /// Whether any step of a transfer was seen.
     pub(super) has_steps: bool,
-    expected: ExpectedStepTimes,
+    laws: Laws,
 }
 
-/// The expected time of a step by size on a communicator's links: the median of the links' medians.
-#[derive(Debug, Default)]
-struct ExpectedStepTimes(BTreeMap<(u32, u32), f64>);
-
-/// Sizes that differ by less than an eighth share a class.
-pub fn size_class(bytes: u64) -> u32 {
-    let magnitude = u64::BITS - bytes.leading_zeros();
-    let eighths = (bytes << bytes.leading_zeros().min(63)) >> 60 & 7;
-    magnitude << 3 | u32::try_from(eighths).unwrap_or(0)
-}
-
-/// The usual time of a step by its sender and size class: the median of [`LEAST_LINKS`] or more senders' medians.
-pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[SentStep])]) -> BTreeMap<(K, u32), f64> {
-    let medians = in_parallel(sent, |(of, sent)| {
-        let mut by_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for step in *sent {
-            by_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
-        }
-        by_class.into_iter().map(|(class, mut times)| ((*of, class), median(&mut times))).collect::<Vec<_>>()
-    });
-    let mut by_class: BTreeMap<(K, u32), Vec<f64>> = BTreeMap::new();
-    for (key, time) in medians.into_iter().flatten() {
-        by_class.entry(key).or_default().push(time);
-    }
-    by_class.retain(|_, times| times.len() >= LEAST_LINKS);
-    by_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).gather()
-}
-
-impl ExpectedStepTimes {
-    fn new(sent: &BTreeMap<(RankPair, u32), Vec<SentStep>>) -> Self {
-        let sent: Vec<(u32, &[SentStep])> = sent.iter().map(|((pair, _), sent)| (pair.0, sent.as_slice())).collect();
-        Self(usual_times(&sent))
-    }
-
-    fn ns(&self, communicator: u32, bytes: u64) -> Option<f64> {
-        self.0.get(&(communicator, size_class(bytes))).copied().filter(|ns| *ns > 0.0)
-    }
-}
+/// A step and its connection.
+type StepOfConnection<'a> = (ConnectionKey, &'a SentStep);
 
 impl Links {
-    pub(super) fn new(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
+    pub(super) fn new(trace: &Trace, pairing: &Pairing, places: &Places<'_>, traffic: &mut Traffic<'_>) -> Self {
+        let Places { tables, .. } = *places;
         in_parallel(traffic.sent.values_mut(), |sent| sent.sort_by_key(|step| (step.at_ns, step.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
-        let expected = ExpectedStepTimes::new(sent);
-        let mut by_pair: BTreeMap<RankPair, Vec<&[SentStep]>> = BTreeMap::new();
-        let mut by_channel: BTreeMap<(u32, u32), Vec<&[SentStep]>> = BTreeMap::new();
+        let topology = StatedTopology::from_trace(trace, tables);
+        let speed = |connection| topology.as_ref()?.speed(tables, connection);
+        let (laws, connections) = Laws::new(&Steps { places, pairing, sent, speed: &speed });
+        let usual = slow::usual(&connections);
+        let mut of_pair: BTreeMap<RankPair, Vec<_>> = BTreeMap::new();
+        let mut of_channel: BTreeMap<(u32, u32), Vec<_>> = BTreeMap::new();
+        for connection in &connections {
+            let (pair, channel) = connection.key;
+            of_pair.entry(pair).or_default().push(connection);
+            of_channel.entry((pair.0, channel)).or_default().push(connection);
+        }
+        let mut by_pair: BTreeMap<RankPair, Vec<StepOfConnection<'_>>> = BTreeMap::new();
+        let mut by_channel: BTreeMap<(u32, u32), Vec<ConnectionKey>> = BTreeMap::new();
         for ((pair, channel), steps) in sent {
-            by_pair.entry(*pair).or_default().push(steps);
-            by_channel.entry((pair.0, *channel)).or_default().push(steps);
+            let of_connection = steps.iter().map(|step| ((*pair, *channel), step));
+            by_pair.entry(*pair).or_default().extend(of_connection);
+            by_channel.entry((pair.0, *channel)).or_default().push((*pair, *channel));
         }
         let points = (ALL_POINTS / (by_pair.len() + by_channel.len()).max(1)).clamp(10, POINTS);
-        let link = |key: LinkKey, cells: &[&[SentStep]], waits: Option<&Waits>| {
-            let mut rows: Vec<&SentStep> = cells.iter().copied().flatten().collect();
-            rows.par_sort_by_key(|step| (step.at_ns, step.end_ns()));
-            Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
-        };
-        let pairs = in_parallel(by_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
+        let link =
+            |key: LinkKey, mut steps: Vec<StepOfConnection<'_>>, waits: Option<&Waits>, rated: Option<&Vec<_>>| {
+                steps.par_sort_by_key(|(_, step)| (step.at_ns, step.end_ns()));
+                let mut link =
+                    Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &laws, key, &steps, points) };
+                places.rate(&mut link, rated.map_or(&[], Vec::as_slice), &usual);
+                link
+            };
+        let pairs =
+            in_parallel(by_pair, |(pair, steps)| link(key(tables, pair), steps, waits.get(&pair), of_pair.get(&pair)));
         // Not in parallel, to limit memory: a channel may have all steps of its communicator.
-        let channels = by_channel.into_iter().map(|(of, cells)| {
-            let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
-            link(key, &cells, channel_waits.get(&of))
+        let channels = by_channel.into_iter().map(|(channel, connections)| {
+            let key = LinkKey { communicator: channel.0, channel: Some(channel.1), ..LinkKey::default() };
+            let steps =
+                connections.iter().flat_map(|connection| sent[connection].iter().map(|step| (*connection, step)));
+            link(key, steps.collect(), channel_waits.get(&channel), of_channel.get(&channel))
         });
         let channels = channels.collect();
-        let cells = in_parallel(sent, |((pair, channel), steps)| {
-            let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, &[steps], None);
-            let slowdown = link.slowdown.unwrap_or(1.0).max(link.change.map(|change| change.after).unwrap_or(0.0));
-            LinkChannel { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
-        });
-        Self { pairs, channels, cells, has_steps: traffic.steps > 0, expected }
+        let slow = places.slow_links(&connections, &usual);
+        Self { pairs, channels, connections, slow, has_steps: traffic.steps > 0, laws }
     }
 
-    /// How much longer a step took than on other links; `None` if the expected time is unknown.
-    pub(super) fn excess_ns(&self, communicator: u32, step: &SentStep) -> Option<f64> {
-        Some(real(step.ns()) - self.expected.ns(communicator, step.bytes())?)
+    /// How much longer a step took than is usual on the links that it is compared with; `None` if there are none.
+    pub(super) fn excess_ns(&self, tables: &Tables, connection: ConnectionKey, step: &SentStep) -> Option<f64> {
+        Some(real(step.ns()) - self.laws.usual_ns(tables, connection, step)?)
     }
 }
 
-pub(super) fn key(tables: &Tables, (communicator, from, to): RankPair) -> LinkKey {
+pub(crate) fn key(tables: &Tables, (communicator, from, to): RankPair) -> LinkKey {
     let [from_rank, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
     LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
 /// Sums the steps of a link, which are in time order.
-fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_points: usize) -> Link {
+fn link(tables: &Tables, laws: &Laws, key: LinkKey, steps: &[StepOfConnection<'_>], most_points: usize) -> Link {
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
     let mut bytes = 0_u64;
     let (mut busy_ns, mut until_ns) = (0, 0);
-    for step in steps {
+    for (_, step) in steps {
         all.add(step.bytes(), step.ns());
         let shortest = least.entry(step.bytes()).or_insert(step.ns());
         *shortest = step.ns().min(*shortest);
@@ -314,13 +289,10 @@ fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_po
     for (bytes, ns) in least {
         least_fit.add(bytes, ns);
     }
-    let against = |step| expected.ns(key.communicator, SentStep::bytes(step)).map(|expected| (step, expected));
-    let compared = || steps.iter().copied().filter_map(against);
-    let sum_ns: f64 = compared().map(|(step, _)| real(step.ns())).sum();
-    let excess_ns: f64 = compared().map(|(step, expected)| real(step.ns()) - expected).sum();
-    let ratios: Vec<(u64, f64)> = compared().map(|(step, expected)| (step.at_ns, real(step.ns()) / expected)).collect();
-    // Steps overlap: their sum exceeds the elapsed time.
-    let in_turn = if sum_ns > 0.0 { (real(busy_ns) / sum_ns).min(1.0) } else { 0.0 };
+    let ratio = |(connection, step): &StepOfConnection<'_>| {
+        Some((step.at_ns, real(step.ns()) / laws.usual_ns(tables, *connection, step)?))
+    };
+    let ratios: Vec<(u64, f64)> = steps.iter().filter_map(ratio).collect();
     let points = steps.iter().step_by(steps.len().div_ceil(most_points).max(1));
     Link {
         key,
@@ -330,27 +302,8 @@ fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_po
         rate: (busy_ns > 0).then(|| real(bytes) / real(busy_ns) * 1e9),
         all: all.fit(),
         least: least_fit.fit(),
-        points: points.map(|step| [step.at_ns, step.bytes(), step.ns()]).collect(),
-        slowdown: (!ratios.is_empty())
-            .then(|| median(&mut ratios.iter().map(|(_, value)| *value).collect::<Vec<f64>>())),
+        points: points.map(|(_, step)| [step.at_ns, step.bytes(), step.ns()]).collect(),
         change: change(&ratios),
-        waits: Waits::default(),
-        from_nics: Vec::new(),
-        to_nics: Vec::new(),
-        nic_paths: Vec::new(),
-        excess_ns: whole(excess_ns * in_turn),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size_class;
-
-    #[test]
-    fn near_sizes_are_one() {
-        assert_eq!(size_class(1 << 20), size_class((1 << 20) + 100_000));
-        assert_ne!(size_class(1 << 20), size_class((1 << 20) + 140_000));
-        assert_ne!(size_class(1), size_class(2));
-        assert!(size_class(u64::MAX) > size_class(1 << 63));
+        ..Link::default()
     }
 }

@@ -3,17 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lateness::chance::{IMPROBABLE, Test};
+use crate::lateness::chance::IMPROBABLE;
 use crate::lateness::late::{LEAST_SHARE, Late, OwnTime};
+use crate::links::slow::Shared;
 use crate::read::archive::Trace;
 use crate::read::{NO_SEQUENCE, Operation, Tables};
-use crate::results::{Cause, CauseKind, Clocks, Delay, Finding, Rank, Verdict, Why};
+use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::{Incomparable, Instance, Instances};
+use crate::statistics::lines::{LISTED, late_line, percent, who};
 use crate::units;
 use crate::units::{count, plural, real, time, whole};
 use nccl_events::Kind;
-use nccl_events::archive::{Timing, path_of_ranges};
+use nccl_events::archive::Timing;
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
@@ -45,7 +47,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         }
         None => without_cause(inputs, statements),
     };
-    let mut basis = late_evidence(inputs);
+    let mut basis = evidence(inputs, causes);
     if inputs.lateness.by_lengths > 0 {
         basis.push(format!(
             "In {} the clocks cannot order the arrivals; the lengths of the operations do.",
@@ -153,134 +155,10 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
     }
 }
 
-/// The longest line of a verdict.
-const MOST_CHARACTERS: usize = 110;
-
-/// Up to so many ranks are listed by name, if their names are not longer together.
-const LISTED: usize = 4;
-const MOST_OF_NAMES: usize = 40;
-
-/// A share of the time of all ranks in operations.
-fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
-}
-
-/// `Rank 3 is`, `Ranks 2, 5 and 7 are`, `8 ranks (4, 5, 6 …) are`, `All ranks of node2 are`.
-fn who<'a>(all: &[Rank], ranks: &[&Rank], (one, several): (&'a str, &'a str)) -> String {
-    let number = |rank: &Rank| rank.number.map_or_else(|| rank.name.clone(), |number| number.to_string());
-    let [first, rest @ ..] = ranks else { return String::new() };
-    if rest.is_empty() {
-        let name = units::capital(&first.name);
-        let cut: String = name.chars().take(MOST_OF_NAMES - 1).collect();
-        return format!("{} {one}", if name.chars().count() > MOST_OF_NAMES { cut + "…" } else { name });
-    }
-    let of_host = all.iter().filter(|rank| rank.host == first.host).count();
-    let is_host = first.host.chars().count() <= MOST_OF_NAMES
-        && ranks.iter().all(|rank| rank.host == first.host)
-        && of_host == ranks.len()
-        && of_host < all.len();
-    if is_host {
-        return format!("All ranks of {} {several}", first.host);
-    }
-    let names: Vec<String> = ranks.iter().map(|rank| number(rank)).collect();
-    let fits = |names: &[String]| names.iter().map(|name| name.chars().count()).sum::<usize>() <= MOST_OF_NAMES;
-    match names.split_last() {
-        Some((last, before)) if names.len() <= LISTED && fits(&names) => {
-            format!("Ranks {} and {last} {several}", before.join(", "))
-        }
-        _ if names.len() > LISTED && fits(&names[..3]) => {
-            format!("{} ranks ({} …) {several}", names.len(), names[..3].join(", "))
-        }
-        _ => format!("{} ranks {several}", names.len()),
-    }
-}
-
-/// Where a late rank loses the time, as far as that fits.
-fn place(cause: &Cause, room: usize) -> String {
-    let why = cause.why.as_ref();
-    match why.and_then(|why| why.reason) {
-        Some(Delay::Gpu) => ", behind other GPU work".to_owned(),
-        Some(Delay::Launch) => ", between call and launch".to_owned(),
-        Some(Delay::Operation) => String::new(),
-        Some(Delay::Call) | None => {
-            let phase = why.and_then(|why| why.phase.as_ref()).or(cause.phase.as_ref());
-            let Some(path) = phase.map(|phase| phase.path.as_slice()) else { return String::new() };
-            // Outer parts go first.
-            let texts = (0..path.len()).map(|from| {
-                let outer = if from > 0 { "… > " } else { "" };
-                format!(", in `{outer}{}`", path_of_ranges(&path[from..]))
-            });
-            texts.into_iter().find(|text| text.chars().count() <= room).unwrap_or_default()
-        }
-    }
-}
-
-/// The line of ranks that are late: who, how much, and where the one that costs most loses it.
-pub(crate) fn late_line(all: &[Rank], causes: &[&Cause]) -> String {
-    let mut ranks: Vec<&Rank> = Vec::new();
-    for cause in causes {
-        ranks.extend(cause.rank.and_then(|rank| all.get(large(rank)).or(all.first().filter(|_| all.len() == 1))));
-    }
-    nccl_events::sort::sort_by_key(&mut ranks, |rank| (rank.number, rank.name.clone()));
-    let Some(worst) = causes.iter().max_by_key(|cause| cause.lost_ns) else { return String::new() };
-    let share: f64 = causes.iter().filter_map(|cause| cause.share).sum();
-    let span = worst.since_ns.zip(worst.until_ns).filter(|_| causes.len() == 1);
-    let head = match span {
-        Some((from_ns, to_ns)) => {
-            format!("{} late from {} to {}", who(all, &ranks, ("was", "were")), time(from_ns), time(to_ns))
-        }
-        None => format!("{} late", who(all, &ranks, ("is", "are"))),
-    };
-    let line = format!("{head}: {} of communication time lost", percent(share));
-    let room = MOST_CHARACTERS.saturating_sub(line.chars().count());
-    format!("{line}{}", place(worst, room))
-}
-
-/// What delays a late rank, as a line of evidence.
-pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
-    let later = time(why.later_ns?);
-    let name = units::capital(&rank.name);
-    Some(match why.reason? {
-        Delay::Call => {
-            let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
-            format!("{name} calls {later} after the others{}.", phase.unwrap_or_default())
-        }
-        Delay::Launch => format!("{name} calls in time, but launches {later} later than the others."),
-        Delay::Gpu => {
-            format!("{name} launches in time, but its GPU begins {later} later than the others', after other work.")
-        }
-        Delay::Operation => format!("{name}'s operation before ends {later} after the others have come."),
-    })
-}
-
-/// How far ranks are late, and what it costs.
-fn late_evidence(inputs: &Inputs<'_>) -> Vec<String> {
+/// What supports the first causes, and what all late ranks cost.
+fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     let Late { ranks, lost_ns, error_ns } = &inputs.lateness.late;
-    let mut by_loss: Vec<_> = ranks.iter().collect();
-    by_loss.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
-    let mut lines: Vec<String> = by_loss
-        .into_iter()
-        .take(LISTED)
-        .filter_map(|late| {
-            let rank = inputs.ranks.get(large(late.rank))?;
-            let (times, longer_ns) = late.usually_longer();
-            let windows = inputs.lateness.series[late.series].own.rows() as u64;
-            let how = match late.test {
-                Test::Steady => "nearly always",
-                Test::Exchange => "again and again",
-                Test::Turns => "in turn with another rank",
-            };
-            Some(format!(
-                "{} takes {} longer than its peers between operations, in {} of {} comparisons ({how}; chance: {}).",
-                units::capital(&rank.name),
-                time(whole(longer_ns)),
-                count(times),
-                count(windows),
-                probability(late.p_value)
-            ))
-        })
-        .collect();
+    let mut lines: Vec<String> = causes.iter().filter_map(|cause| cause.evidence.clone()).take(LISTED).collect();
     if !ranks.is_empty() {
         lines.push(format!(
             "Without this, the other ranks would have spent {} (± {}) less of {} in operations.",
@@ -289,6 +167,14 @@ fn late_evidence(inputs: &Inputs<'_>) -> Vec<String> {
             time(inputs.waiting.total.operations_ns)
         ));
     }
+    let kinds = inputs.links.slow.iter().filter(|slow| slow.shared == Shared::Kind);
+    lines.extend(kinds.map(|slow| {
+        format!(
+            "{} links between two groups of hosts take {:.1} times as long as the others: another kind of link, no cause.",
+            count(slow.pairs),
+            slow.ratio
+        )
+    }));
     lines
 }
 
@@ -300,10 +186,6 @@ fn perhaps_late(inputs: &Inputs<'_>, main: Option<&Cause>) -> Option<String> {
     let share = percent(perhaps.lost_ns / real(inputs.waiting.total.operations_ns.max(1)));
     let who = who(inputs.ranks, &ranks, ("may be", "may be"));
     Some(format!("{who} late, too: {share} of communication time lost, but it may be chance."))
-}
-
-fn probability(p_value: f64) -> String {
-    if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
 }
 
 /// Why most of the collectives that cannot be compared cannot, and how many these are.
@@ -680,45 +562,7 @@ fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::CausePhase;
     use nccl_events::schema::Sum;
-
-    /// Names, hosts, paths and numbers of any length.
-    #[test]
-    fn a_line_has_at_most_110_characters() {
-        for count in [1_u32, 2, 4, 5, 300] {
-            for (name, path) in
-                [("rank", "load"), ("GPU 3 of a process with a long name (pid 123456)", "größe größe größe")]
-            {
-                let ranks: Vec<Rank> = (0..count + 1)
-                    .map(|number| Rank {
-                        name: format!("{name} {number}"),
-                        number: (name == "rank").then_some(number + 99_990),
-                        host: format!("gpu-node-{}", number / 4),
-                        ..Rank::default()
-                    })
-                    .collect();
-                for depth in [1, 2, 6] {
-                    let phase = CausePhase { path: vec![path.to_owned(); depth], share: 0.9 };
-                    let why = Why { reason: Some(Delay::Call), phase: Some(phase), ..Why::default() };
-                    let cause = |rank: u32| Cause {
-                        kind: CauseKind::LateRank,
-                        rank: Some(rank),
-                        why: Some(why.clone()),
-                        since_ns: Some(12_345_678_901),
-                        until_ns: Some(912_345_678_901),
-                        share: Some(0.123_456),
-                        lost_ns: 5,
-                        ..Cause::default()
-                    };
-                    let causes: Vec<Cause> = (0..count).map(cause).collect();
-                    let line = late_line(&ranks, &causes.iter().collect::<Vec<_>>());
-                    assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");
-                    assert!(line.contains(" of communication time lost"), "{line}");
-                }
-            }
-        }
-    }
 
     /// The verdict on a killed job says no more is missing than its basis says.
     #[test]

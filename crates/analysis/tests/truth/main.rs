@@ -140,7 +140,7 @@ fn a_slow_pair_has_its_latency_and_rate() {
     let link = cause.link.expect("a link");
     assert_eq!((cause.kind, link.from, link.to), (CauseKind::SlowPair, Some(3), Some(4)), "{}", cause.sentence);
     assert_eq!(report.causes.len(), 1, "{:#?}", report.causes);
-    assert!(report.verdict.sentence.contains("from rank 3 to rank 4"), "{}", report.verdict.sentence);
+    assert!(report.verdict.sentence.starts_with("The link from rank 3 to 4 is slow: "), "{}", report.verdict.sentence);
     for pair in &report.pairs {
         let (latency, time) = if pair.key.from == Some(3) { (3.0, 2.0) } else { (1.0, 1.0) };
         // Noise is one-sided: minimum times are near the truth, all points lie a mean noise above it.

@@ -42,8 +42,9 @@ rank calls, launches or begins late is named if that has half of the time in whi
 Of a pair or channel, `latency` and `rate_fit` are a regression of time on bytes over all steps, weighted by 1/t², so \
 that large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise \
 only adds time: `latency_least` and `rate_least` are over the least time for each size. `rate` is bytes divided by the \
-time in which a step was under way. `slowdown` is the median of a step's time divided by that of the other links for \
-its size, and `excess` the time that would be saved on this link if it were like the others.
+time in which a step was under way. `slowdown` is the time of its steps divided by that of as many steps of the better \
+third of the links that do the same; `slow_steps` are far longer than nearly all of those. `lost` is what all ranks \
+would save if a link that is slow beyond chance were like these; it is empty for the others.
 
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
 bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \

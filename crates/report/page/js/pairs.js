@@ -60,7 +60,7 @@ export function pairs({ report }) {
     <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? slow.sentence :
     report.run.has_steps ? 'No pair stands out.' : 'Connections were not measured.'}</b>`);
   const linked = [...cells.values()].filter(({ link }) => link);
-  linked.sort((a, b) => (b.link?.excess_ns ?? 0) - (a.link?.excess_ns ?? 0));
+  linked.sort((a, b) => (b.link?.slowdown ?? 0) - (a.link?.slowdown ?? 0));
   const first = slow?.link && cells.get(`${slow.link.from} ${slow.link.to}`);
   const view = new Pairs(report, cells, linked, first ?? linked[0] ?? [...cells.values()][0]);
   fill(add(element, 'div', 'pairs'), html`<figure><div class="tools"><h3>Sender × receiver</h3>
@@ -262,9 +262,9 @@ class Pairs {
         cell: (cell) => number(fitOf(cell.link)?.r_squared, 3) },
       { title: html`slowdown,<br>×`, number: true, key: (cell) => cell.link?.slowdown ?? -1,
         cell: (cell) => number(cell.link?.slowdown, 2) },
-      { title: html`excess,<br>s`, number: true, key: (cell) => cell.link?.excess_ns ?? 0,
-        cell: (cell) => seconds(cell.link?.excess_ns ?? null) },
-    ], this.linked, { limit: [40, 0], sort: [5, -1], done: () => this.mark() });
+      { title: html`lost,<br>s`, number: true, key: (cell) => cell.link?.lost_ns ?? -1,
+        cell: (cell) => seconds(cell.link?.lost_ns ?? null) },
+    ], this.linked, { limit: [40, 0], sort: [4, -1], done: () => this.mark() });
     table.addEventListener('click', (event) => {
       const { from, to } = /** @type {HTMLElement} */ (event.target).dataset;
       if (from === undefined || to === undefined) return;

@@ -22,7 +22,7 @@ export function channels({ report }) {
   const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', html`Time
     of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
     <b>${slow ? slow.sentence : 'No channel stands out.'}</b>`);
-  const ordered = [...rows].sort((a, b) => b.excess_ns - a.excess_ns);
+  const ordered = [...rows].sort((a, b) => (b.slowdown ?? 0) - (a.slowdown ?? 0));
   const first = slow?.link?.channel ?? null;
   const name = (/** @type {Link} */ link) => `${report.communicators[link.communicator]?.name ?? ''} ${link.channel}`;
   let chosen = ordered.find((link) => link.channel === first) ?? ordered[0];
@@ -44,8 +44,8 @@ export function channels({ report }) {
       cell: (link) => number(link.slowdown, 2) },
     { title: 'change', cell: (link) => (link.change ? html`at ${seconds(link.change.at_ns)} s: × ${
       number(link.change.before, 2)} → × ${number(link.change.after, 2)}` : unit('none')) },
-    { title: html`excess,<br>s`, number: true, key: (link) => link.excess_ns, cell: (link) => seconds(link.excess_ns) },
-  ], rows, { sort: [5, -1], limit: [SHOWN, 0] });
+    { title: html`lost,<br>s`, number: true, key: (link) => link.lost_ns ?? -1, cell: (link) => seconds(link.lost_ns) },
+  ], rows, { sort: [3, -1], limit: [SHOWN, 0] });
   table.addEventListener('click', (event) => {
     const at = /** @type {HTMLElement} */ (event.target).dataset.at;
     if (at === undefined) return;
@@ -225,8 +225,8 @@ export function howTo({ report, tool }) {
     ['algbw, busbw', 'as nccl-tests compute them, in the median'],
     ['timing', 'cupti: the kernel; event: CUDA events around it; kernelch: the GPU’s timer; proxy: to the last '
       + 'network transfer; enqueue: the host only, not how long it ran'],
-    ['slowdown', 'median of the time of a step ÷ the time of the other links for its size'],
-    ['excess', 'the time that would be saved on a link if it were like the others'],
+    ['slowdown', 'time of a link’s steps ÷ that of as many of the better third of the links that do the same'],
+    ['lost by a link', 'what all ranks would save if it were like these; only of links that are slow beyond chance'],
     ['exposed', 'communication while no other kernel runs on the GPU'],
   ];
   const element = section('how', 'How to read and reproduce this', '', html`The archive has every event: open it in

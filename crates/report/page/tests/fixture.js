@@ -178,6 +178,8 @@ function overview(steps, ranks, time) {
     .concat(new Array(ranks * bins).fill(0)));
 }
 
+const ratedBy = (/** @type {number} */ factor) => ({ slowdown: factor, typical_slowdown: factor, slow_steps: 0,
+  chance: factor > 1.3 ? 0 : 1, lost_ns: factor > 1.3 ? Math.round((factor - 1) * 1e8) : null });
 const NO_NICS = { from_nics: [], to_nics: [], nic_paths: [] };
 const EXPECTED = { expected_busbw: 14.4e10, expected_share: 0.89, reduced_by: [],
   baseline: { busbw: 16e10, share: 0.8, is_transfer: true } };
@@ -197,13 +199,13 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
   const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0, not_compared_ns: 0 };
   const link = (/** @type {number} */ from, /** @type {number} */ factor, /** @type {number | null} */ channel) => ({
     communicator: 0, from: channel === null ? from : null, to: channel === null ? (from + 8) % ranks : null,
-    peer: null, channel, steps: 400, bytes: BYTES * 400, busy_ns: 5e8, rate: 2e10, slowdown: factor, change: null,
+    peer: null, channel, steps: 400, bytes: BYTES * 400, busy_ns: 5e8, rate: 2e10, change: null,
     all: { points: 400, latency_ns: 13_000 * factor, rate: 4.5e10, r_squared: 0.97 },
     least: { points: 12, latency_ns: 12_000 * factor, rate: 4.6e10, r_squared: 0.99 },
     points: Array.from({ length: 200 }, (_, at) => [at * 1e6, 2 ** (10 + (at % 13)),
       Math.round(13_000 * factor * (1 + (at % 7) / 50) + 2 ** (10 + (at % 13)) / 45)]),
     waits: { send_gpu_ns: 1e6, send_peer_ns: 0, send_ns: 4e8, recv_ns: 0, recv_flush_ns: 0, recv_gpu_ns: 0 },
-    excess_ns: Math.round((factor - 1) * 1e8), ...NO_NICS,
+    ...ratedBy(factor), ...NO_NICS,
   });
   const many = ranks >= 16;
   return {

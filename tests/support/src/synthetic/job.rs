@@ -28,6 +28,12 @@ impl Random {
         self.between(1, n) == 1
     }
 
+    /// Normal, of mean 0 and deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = ((-2.0 * (1.0 - self.next()).ln()).sqrt(), std::f64::consts::TAU * self.next());
+        radius * angle.cos()
+    }
+
     /// Exponential with this mean: noise is one-sided and has a tail.
     pub fn noise(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.next()).ln()
@@ -79,6 +85,80 @@ pub enum Disturbance {
         bytes: u64,
         factor: f64,
     },
+    /// From one rank to the next, this share of the steps takes ten times as long.
+    FlakyPair {
+        from: u32,
+        share: f64,
+    },
+    /// Steps between hosts to and from a host take this many times as long.
+    SlowHost {
+        host: u32,
+        factor: f64,
+    },
+    /// Steps between the first and the second half of the hosts take this many times as long.
+    Racks {
+        factor: f64,
+    },
+}
+
+/// How the times of steps of healthy links vary, beside [`Job::noise`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "kinds of noise")]
+pub enum LinkNoise {
+    Nothing,
+    LogNormal,
+    HeavyTails,
+    /// Links differ by 3 % for the whole run.
+    Skewed,
+    /// What a link takes depends on what it took before.
+    Correlated,
+    /// In one of 500 operations of a link, its steps take five times as long.
+    Bursts,
+    /// In each seventeenth operation, all steps take three times as long.
+    Common,
+}
+
+/// What a link takes now, in times of the usual.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinkState {
+    skew: f64,
+    wander: f64,
+    burst: bool,
+}
+
+impl LinkState {
+    fn next_operation(&mut self, noise: LinkNoise, random: &mut Random) {
+        if noise == LinkNoise::Bursts {
+            self.burst = random.once_in(500);
+        }
+    }
+
+    fn factor(&mut self, noise: LinkNoise, random: &mut Random, sequence: u32) -> f64 {
+        match noise {
+            LinkNoise::Nothing => 1.0,
+            LinkNoise::LogNormal => (0.5 * random.normal()).exp(),
+            LinkNoise::HeavyTails => 1.0 + 0.1 * ((1.0 - random.next()).powf(-1.0 / 1.5) - 1.0),
+            LinkNoise::Skewed => 1.0 + 0.03 * self.skew,
+            LinkNoise::Correlated => {
+                self.wander = 0.97 * self.wander + 0.02 * random.normal();
+                (1.0 + self.wander).max(0.5)
+            }
+            LinkNoise::Bursts => {
+                if self.burst {
+                    5.0
+                } else {
+                    1.0
+                }
+            }
+            LinkNoise::Common => {
+                if sequence.is_multiple_of(17) {
+                    3.0
+                } else {
+                    1.0
+                }
+            }
+        }
+    }
 }
 
 /// What delays a rank that is late.
@@ -103,7 +183,10 @@ pub struct Job {
     pub jitter_ns: f64,
     /// Mean noise of a step, as a fraction of its time.
     pub noise: f64,
-    /// The stated clock error of each host, with ranks on two hosts. `None`: a single host.
+    pub link_noise: LinkNoise,
+    /// Hosts, with equally many ranks each.
+    pub hosts: u32,
+    /// The stated clock error of each host, with ranks on two hosts or more. `None`: clocks agree.
     pub error_ns: Option<Option<u64>>,
     /// Start, in ns since 1970, if the archive states it.
     pub began_ns: Option<u64>,
@@ -142,6 +225,8 @@ impl Job {
             wrong: Disturbance::Nothing,
             jitter_ns: 4_000.0,
             noise: 0.08,
+            link_noise: LinkNoise::Nothing,
+            hosts: 1,
             error_ns: None,
             began_ns: None,
             timing: "cupti",
@@ -184,6 +269,9 @@ pub fn play(job: &Job) -> Vec<Vec<Operation>> {
     let mut random = Random(job.seed);
     let mut ranks: Vec<Vec<Operation>> = vec![Vec::new(); job.ranks as usize];
     let mut free_ns = vec![1_000_000_u64; job.ranks as usize];
+    let mut links = vec![LinkState::default(); (job.ranks * job.channels) as usize];
+    let mut skews = Random(job.seed + 1);
+    links.iter_mut().for_each(|link| link.skew = skews.normal());
     for sequence in 0..job.instances {
         let bytes = SIZES[sequence as usize % SIZES.len()];
         let arrivals: Vec<u64> = (0..job.ranks)
@@ -201,7 +289,10 @@ pub fn play(job: &Job) -> Vec<Vec<Operation>> {
         let sends: Vec<Vec<Vec<Step>>> = (0..job.ranks)
             .map(|rank| {
                 (0..job.channels)
-                    .map(|channel| steps(job, &mut random, (rank, channel, sequence), bytes, last_ns))
+                    .map(|channel| {
+                        let link = &mut links[(rank * job.channels + channel) as usize];
+                        steps(job, &mut random, link, (rank, channel, sequence), bytes, last_ns)
+                    })
                     .collect()
             })
             .collect();
@@ -225,6 +316,7 @@ pub fn play(job: &Job) -> Vec<Vec<Operation>> {
 fn steps(
     job: &Job,
     random: &mut Random,
+    link: &mut LinkState,
     (rank, channel, sequence): (u32, u32, u32),
     bytes: u64,
     from_ns: u64,
@@ -232,6 +324,7 @@ fn steps(
     let mut sent_ns = from_ns + 1_000;
     let operation_bytes = bytes;
     let bytes = bytes / u64::from(job.channels * STEPS);
+    let [from_host, to_host] = [rank, (rank + 1) % job.ranks].map(|rank| job.host(rank));
     let (latency, time) = match job.wrong {
         Disturbance::SlowSize { bytes, factor } if bytes == operation_bytes => (factor, factor),
         Disturbance::SlowPair { from, latency, time } if from == rank => (latency, time),
@@ -241,15 +334,25 @@ fn steps(
         Disturbance::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => {
             (factor, factor)
         }
+        Disturbance::SlowHost { host, factor } if from_host != to_host && [from_host, to_host].contains(&host) => {
+            (factor, factor)
+        }
+        Disturbance::Racks { factor } if (2 * from_host < job.hosts) != (2 * to_host < job.hosts) => (factor, factor),
         _ => (1.0, 1.0),
     };
     let stall_ns = match job.wrong {
         Disturbance::SlowOnce { from, channel: slow, at, ns } if (from, slow, at) == (rank, channel, sequence) => ns,
         _ => 0,
     };
+    link.next_operation(job.link_noise, random);
     (0..STEPS)
         .map(|number| {
             let exact = LATENCY_NS * latency + bytes as f64 * BYTE_NS * time;
+            let flaky = match job.wrong {
+                Disturbance::FlakyPair { from, share } if from == rank && random.next() < share => 10.0,
+                _ => 1.0,
+            };
+            let exact = exact * flaky * link.factor(job.link_noise, random, sequence);
             let ns = (exact * (1.0 + random.noise(job.noise))).round() as u64 + if number == 1 { stall_ns } else { 0 };
             let step = Step { sent_ns, ns, bytes };
             sent_ns += ns + 100;
@@ -259,6 +362,14 @@ fn steps(
 }
 
 impl Job {
+    pub fn host(&self, rank: u32) -> u32 {
+        rank * self.host_count() / self.ranks
+    }
+
+    pub fn host_count(&self) -> u32 {
+        if self.error_ns.is_some() { self.hosts.max(2) } else { self.hosts }
+    }
+
     /// When a rank called an operation, and when it launched it.
     pub fn called_and_launched(&self, rank: usize, operation: &Operation) -> (u64, u64) {
         let late_ns = match self.wrong {

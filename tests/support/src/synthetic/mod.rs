@@ -9,5 +9,7 @@
 mod job;
 mod write;
 
-pub use job::{BYTE_NS, CALL_NS, Delayed, Disturbance, Job, LATENCY_NS, Operation, Random, SIZES, Step, play};
+pub use job::{
+    BYTE_NS, CALL_NS, Delayed, Disturbance, Job, LATENCY_NS, LinkNoise, Operation, Random, SIZES, Step, play,
+};
 pub use write::write;

@@ -346,7 +346,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let attribute = Attribute { name, description: StringRef::UNDEFINED, attribute_type };
         to.to.attribute(AttributeRef::new(number), &attribute)?;
     }
-    for host in 0..2 {
+    for host in 0..job.host_count().max(2) {
         let name = to.text(&format!("host{host}"));
         let boot = to.text_property("boot id", &format!("boot{host}"));
         let class_name = to.text("node");
@@ -355,9 +355,9 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
     }
     for rank in 0..job.ranks {
         let name = to.text(&format!("rank {rank} [host:{rank}]"));
-        let host = if job.error_ns.is_some() { rank * 2 / job.ranks } else { 0 };
         let mut properties = Vec::new();
-        if let Some(error_ns) = job.error_ns {
+        let error_ns = job.error_ns.or((job.hosts > 1).then_some(Some(0)));
+        if let Some(error_ns) = error_ns {
             properties.push(to.text_property("NCCL::CLOCK::REFERENCE", "host0"));
             if let Some(error_ns) = error_ns {
                 properties.push((to.text("NCCL::CLOCK::UNCERTAINTY_NS"), AttributeValue::U64(error_ns)));
@@ -366,7 +366,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let group = LocationGroup {
             name,
             group_type: LocationGroupType::Process,
-            system_tree_parent: SystemTreeNodeRef::new(host),
+            system_tree_parent: SystemTreeNodeRef::new(job.host(rank)),
             creator: LocationGroupRef::UNDEFINED,
             properties,
         };
