@@ -75,7 +75,7 @@ pub fn write(
 ) -> Result<WrittenReport> {
     let tables = &mut analysis.tables;
     (tables.kernels, tables.launches) = (Kernels::default(), Launches::default());
-    analysis.awaited.clear();
+    analysis.late.clear();
     let left_out = cut(&mut analysis.report, options.most_bytes / 4)?;
     let fixed = FIXED_BYTES + packed_bytes(&analysis.report)?;
     let room = options.most_bytes.saturating_sub(fixed);

@@ -1,14 +1,16 @@
-//! The kernels of a job, from its archive.
+//! The kernels of a job, from its archive; and the operations of those that come late.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::instances::{Instances as Regions, StepOf};
 use crate::lateness::kernels::{Collective, End, Kernel, Kernels};
+use crate::lateness::late::{Late, LateRank};
 use crate::read::archive::{Clock, Trace, try_in_parallel};
 use crate::read::{NONE, Tables};
 use crate::statistics::collectives::{Filter, Incomparable, Instances};
 use crate::statistics::messages::Pairing;
+use crate::units::whole;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::sort::Gather;
@@ -220,6 +222,53 @@ fn add_collectives(found: &mut Kernels, tables: &Tables, instances: &Instances, 
             found.all[large(kernel)].collective = number;
         }
     }
+}
+
+/// An operation of a late rank that comes later than if the rank took as long as its peers.
+#[derive(Clone, Debug)]
+pub struct LateOperation {
+    /// Row of [`crate::read::Operations`].
+    pub(crate) row: u32,
+    /// By how much, in ns.
+    pub(crate) later_ns: u64,
+    /// When its rank was free: the end of what it follows.
+    pub(crate) free_ns: u64,
+    /// In the same collective, operations of ranks that are not late, and when these were free.
+    pub(crate) peers: Vec<(u32, u64)>,
+}
+
+/// Limit on late operations, shared evenly by late ranks, each of which may have [`LEAST_OPERATIONS`] in any case.
+const MOST_OPERATIONS: usize = 2_000;
+const LEAST_OPERATIONS: usize = 100;
+/// Peers of a late operation. Few limit how many threads must be read.
+const MOST_PEERS: usize = 5;
+
+/// By late rank: its operations that come latest, and those of its peers. `rows`: the first operation of each kernel.
+pub(crate) fn late_operations(kernels: &Kernels, rows: &[u32], late: &Late) -> BTreeMap<u32, Vec<LateOperation>> {
+    let is_late = |rank: u32| late.ranks.iter().any(|late| late.rank == rank);
+    let free_ns = |kernel: &Kernel| Some(kernels.all.get(large(kernel.before))?.stop_ns);
+    let of_kernel = |number: u32, later_ns: f64| {
+        let kernel = &kernels.all[large(number)];
+        let collective = kernels.collectives.get(large(kernel.collective));
+        let members = collective.map_or(&[][..], |collective| kernels.members_of(collective)).iter();
+        let peers = members.map(|member| (rows[large(*member)], &kernels.all[large(*member)]));
+        let peers = peers.filter(|(_, kernel)| !is_late(kernel.rank));
+        let peers: Vec<(u32, u64)> = peers.filter_map(|(row, kernel)| Some((row, free_ns(kernel)?))).collect();
+        let every = peers.len().div_ceil(MOST_PEERS).max(1);
+        Some(LateOperation {
+            row: rows[large(number)],
+            later_ns: whole(later_ns),
+            free_ns: free_ns(kernel)?,
+            peers: peers.into_iter().step_by(every).collect(),
+        })
+    };
+    let of_rank = |rank: &LateRank| {
+        let mut latest = rank.kernels.clone();
+        latest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        latest.truncate((MOST_OPERATIONS / late.ranks.len()).max(LEAST_OPERATIONS));
+        (rank.rank, latest.into_iter().filter_map(|(number, ns)| of_kernel(number, ns)).collect())
+    };
+    late.ranks.iter().map(of_rank).gather()
 }
 
 /// By rank: when it called for what has no operation.

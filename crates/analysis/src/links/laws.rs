@@ -132,33 +132,36 @@ struct ComparedStep {
 }
 
 impl Steps<'_> {
-    /// When the receiver began, if the clocks can say.
-    fn receiver_ns(&self, connection: ConnectionKey, operation: u32) -> Option<u64> {
+    /// When the receiver began, and how far the clocks of both may be apart.
+    fn receiver(&self, connection: ConnectionKey, operation: u32) -> Option<(u64, u64)> {
         let ((_, _, to), _) = connection;
-        let operations = &self.places.tables.operations;
-        if let Some(number) = self.places.instances.instance_of_operation(operation) {
-            let instance = &self.places.instances.all[large(number)];
-            let mut members = self.places.instances.operations(instance).iter().filter(|_| instance.is_comparable());
-            let rank = |row: &u32| self.places.tables.members.row(operations.member[large(*row)]).rank;
-            return members.find(|row| rank(row) == to).map(|row| operations.row(large(*row)).start_ns);
-        }
-        let other = self.pairing.other(operation)?;
-        self.places.tables.error_ns(operation, other)?;
-        Some(operations.row(large(other)).start_ns)
+        let tables = self.places.tables;
+        let other = match self.places.instances.instance_of_operation(operation) {
+            Some(number) => {
+                let instance = &self.places.instances.all[large(number)];
+                let rank = |row: &u32| tables.members.row(tables.operations.member[large(*row)]).rank;
+                *self.places.instances.operations(instance).iter().find(|row| rank(row) == to)?
+            }
+            None => self.pairing.other(operation)?,
+        };
+        let receiver = tables.operations.row(large(other));
+        receiver.is_known().then_some((receiver.start_ns, tables.error_ns(operation, other)?))
     }
 
     /// The steps of a connection, without what they wait for the receiver's kernel; and whether the clocks show that.
     fn compared(&self, connection: ConnectionKey) -> (Vec<ComparedStep>, bool) {
-        let mut known: (u32, Option<u64>) = (NONE, None);
+        let mut known: (u32, Option<(u64, u64)>) = (NONE, None);
         let mut clear = 0;
         let sent = self.sent.get(&connection).map_or(&[][..], Vec::as_slice);
         let steps = sent.iter().map(|step| {
-            if step.operation != NONE && step.operation != known.0 {
-                known = (step.operation, self.receiver_ns(connection, step.operation));
+            if step.operation != known.0 {
+                let receiver = (step.operation != NONE).then(|| self.receiver(connection, step.operation));
+                known = (step.operation, receiver.flatten());
             }
-            let receiver_ns = known.1.filter(|_| step.operation != NONE);
-            clear += usize::from(receiver_ns.is_some());
-            let from_ns = step.at_ns.max(receiver_ns.unwrap_or(0));
+            let is_ordered = |(start_ns, error_ns): &(u64, u64)| start_ns.abs_diff(step.at_ns) > *error_ns;
+            let receiver = known.1.filter(is_ordered);
+            clear += usize::from(receiver.is_some());
+            let from_ns = receiver.map_or(step.at_ns, |(start_ns, _)| start_ns.max(step.at_ns));
             ComparedStep {
                 kind: kind(self.places.tables, step),
                 ns: real(step.end_ns().saturating_sub(from_ns)),

@@ -1,22 +1,24 @@
 //! Explains an analysis: why a late rank is late, and the critical path of the job.
 //!
 //! ```text
-//!  Trace, Analysis ─► HostTimes         when the examined operations were called and launched
-//!                      ├► LateOperations   the stage that delayed a late rank: call, launch, GPU, previous operation
-//!                      └► PlannedPath      from the end of the job back through what each operation waited for
+//!  Trace, Analysis ─► HostTimes       when the examined operations were called and launched
+//!                      ├► Stages         the stage that delays a late rank: call, launch or GPU
+//!                      └► PlannedPath    from the end of the job back through what each operation waited for
 //! ```
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::read::Operation;
+use crate::lateness::recorded::LateOperation;
 use crate::reasons::critical_path;
 use crate::reasons::critical_path::{HostTimes, HostTimesByOperation, PlannedPath};
-use crate::results::{Cause, Delay, Report, Why};
+use crate::results::{Cause, CausePhase, Delay, Report, Why};
+use crate::statistics::collectives::own_error_ns;
+use crate::statistics::numeric::{median, quantile};
 use crate::statistics::{late_line, reason_line};
-use crate::{Analysis, Filter, Trace, WaitsFor};
-use nccl_events::ids::{index, index_u32};
-use nccl_events::sort::Gather;
+use crate::units::{real, whole};
+use crate::{Analysis, Filter, Trace};
+use nccl_events::ids::index;
 
 /// Adds to each late rank, and to the causes that name it, what delayed it. Reads calls and launches only if a rank is
 /// late. Fails if the archive's events cannot be read.
@@ -31,282 +33,189 @@ pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Fil
 }
 
 fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<PlannedPath>) -> otf2::Result<()> {
-    let reasons = LateOperations::find(analysis);
     let mut rows = BTreeSet::new();
-    rows.extend(reasons.iter().flat_map(|reasons| &reasons.rows));
+    for late in analysis.late.values().flatten() {
+        rows.insert(late.row);
+        rows.extend(late.peers.iter().map(|(row, _)| row));
+    }
     rows.extend(planned.iter().flat_map(|path| &path.rows));
     let hosts = critical_path::read_host_times(trace, &analysis.tables, &rows)?;
-    if let Some(reasons) = reasons {
-        reasons.add(trace, analysis, &hosts);
-    }
+    add_delays(trace, analysis, &hosts);
     if let Some(planned) = planned {
         analysis.report.critical_path = Some(planned.path(trace, analysis, &hosts));
     }
     Ok(())
 }
 
-/// Limit on the examined operations, shared evenly by late ranks, each of which may have [`LEAST`] in any case. The
-/// operations that others waited longest for are examined.
-const MOST: usize = 2_000;
-const LEAST: usize = 100;
 /// The verdict has a line of evidence for each of so many late ranks.
 const MOST_LINES: usize = 4;
-const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
-
-/// An operation that came late.
-struct LateOperation {
-    row: u32,
-    /// How long others waited for it.
-    waited_ns: u64,
-    /// Median arrival of the operations that waited for this one, in ns.
-    others_ns: u64,
-    /// Clock error of `others_ns` relative to this operation's start; `None` if unknown.
-    error_ns: Option<u64>,
-}
-
-/// The shortest delays of a rank that is not late. Only longer delays count against a late rank.
-#[derive(Clone, Copy, Default)]
-struct ShortestDelays {
-    call_to_launch_ns: u64,
-    launch_to_start_ns: u64,
-}
-
-/// The parts of a delay, in the order of [`DELAYS`].
-struct DelayParts {
-    ns: [u64; 4],
-    lacks: Option<&'static str>,
-    /// Start and end, in ns, of the rank's time before the call and after both the others' arrival and its own previous
-    /// operation.
-    until_call: (u64, u64),
-}
+const DELAYS: [Delay; 3] = [Delay::Call, Delay::Launch, Delay::Gpu];
+/// A GPU begins an operation this long after its launch, if it has nothing else to do: the quantile of this order.
+const PROMPT: f64 = 0.01;
 
 const NO_CALLS: &str = "its calls are not in the archive, or are those of a CUDA graph's capture";
 const NO_LAUNCHES: &str = "its launches are not in the archive";
 const CLOCKS: &str = "the delays are within the clocks' error";
 const MIXED: &str = "no single stage has half of the time";
 
-/// The late operations, and the operations whose host times must be read to explain them.
+/// Adds to each late rank, and to the causes that name it, what delays it.
+fn add_delays(trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {
+    let stages = Stages::new(analysis, hosts);
+    let of_rank = |(rank, late): (&u32, &Vec<LateOperation>)| {
+        let mut why = stages.why(late);
+        if why.reason == Some(Delay::Call) {
+            why.phase = stages.phase(trace, *rank, late);
+        }
+        (*rank, why)
+    };
+    let reasons: Vec<(u32, Why)> = analysis.late.iter().map(of_rank).collect();
+    for (rank, why) in reasons {
+        let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(rank);
+        if let Some(at) = analysis.report.causes.iter().position(is_it) {
+            append_reason_to_cause(analysis, at, &why);
+        }
+        if let Some(rank) = analysis.report.ranks.get_mut(index(rank)) {
+            rank.why = Some(why);
+        }
+    }
+}
+
+/// The stages of operations, by the clock of their rank alone.
 ///
 /// ```text
-///  others begin            own operation before ends      called        launched          own operation begins
-///  ├──────── operation ────┼──────── call ────────────────┼── launch ───┼───── gpu ───────┤
+///  what it follows ends     called        launched          begins
+///  ├───────── call ─────────┼── launch ───┼───── gpu ───────┤
 /// ```
-///
-/// Each call and launch is taken to be later by the shortest time that a punctual rank needs from there to the start
-/// of the operation.
-pub(crate) struct LateOperations {
-    late: BTreeMap<u32, Vec<LateOperation>>,
-    others: Vec<u32>,
-    /// Rows of the operations whose calls and launches must be read.
-    pub(crate) rows: BTreeSet<u32>,
+#[derive(Clone, Copy)]
+struct Stages<'a> {
+    analysis: &'a Analysis,
+    hosts: &'a HostTimesByOperation,
+    /// From a launch to the beginning of the operation on a free GPU, in ns.
+    prompt_ns: u64,
 }
 
-impl LateOperations {
-    /// `None` if no rank is late.
-    pub(crate) fn find(analysis: &Analysis) -> Option<Self> {
-        let late = analysis.awaited.iter().map(|(&rank, awaited)| (rank, often(analysis, awaited)));
-        let late: BTreeMap<u32, Vec<LateOperation>> = late.gather();
-        if late.is_empty() {
-            return None;
-        }
-        let mut rows: BTreeSet<u32> = late.values().flatten().map(|late| late.row).gather();
-        let others = operations_of_punctual_rank(analysis, &late);
-        rows.extend(&others);
-        Some(Self { late, others, rows })
-    }
+/// How long an operation was in each of [`DELAYS`], in ns; `None` if the archive does not say.
+type StageTimes = [Option<u64>; 3];
 
-    /// Adds to each late rank, and to the causes that name it, what delayed it.
-    pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {
-        let usual = ShortestDelays::new(analysis, hosts, &self.others);
-        let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
-        let other_operations = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
-        for (&rank, late) in &self.late {
-            let own = own_operations(analysis, rank);
-            let parts = |late: &LateOperation| DelayParts::new(analysis, &own, hosts, usual, late);
-            let mut why = weigh_delays(trace, analysis, rank, late, parts);
-            let windows = late.iter().filter_map(|late| {
-                let mut rows = analysis.counterparts(late.row).into_iter();
-                let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
-                Some((
-                    before_call(analysis, &own, hosts, late.row)?,
-                    before_call(analysis, &other_operations, hosts, row)?,
-                ))
-            });
-            let (rank_windows, other_windows): (Vec<_>, Vec<_>) = windows.unzip();
-            if let (Some(Delay::Call), Some(other)) = (why.reason, other)
-                && !rank_windows.is_empty()
-            {
-                why.phase = analysis.tables.longer_during(trace, (rank, rank_windows), (other, other_windows));
-            }
-            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(rank);
-            if let Some(at) = analysis.report.causes.iter().position(is_it) {
-                append_reason_to_cause(analysis, at, &why);
-            }
-            if let Some(rank) = analysis.report.ranks.get_mut(index(rank)) {
-                rank.why = Some(why);
-            }
-        }
-    }
-}
-
-fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<LateOperation> {
-    let mut awaited = awaited.to_vec();
-    awaited.sort_by_key(|(_, ns)| Reverse(*ns));
-    awaited.truncate((MOST / analysis.awaited.len().max(1)).max(LEAST));
-    awaited.into_iter().filter_map(|(row, ns)| LateOperation::new(analysis, row, ns)).collect()
-}
-
-impl LateOperation {
-    fn new(analysis: &Analysis, row: u32, waited_ns: u64) -> Option<Self> {
-        let starts = &analysis.tables.operations.start_ns;
-        let mut waited = analysis.counterparts(row);
-        waited.retain(|other| {
-            starts[index(*other)] < starts[index(row)] && analysis.waits_for(*other, true) != WaitsFor::None
-        });
-        nccl_events::sort::sort_by_key(&mut waited, |other| starts[index(*other)]);
-        let median = *waited.get((waited.len().max(1) - 1) / 2)?;
-        let (others_ns, error_ns) = (starts[index(median)], analysis.tables.error_ns(row, median));
-        Some(Self { row, waited_ns, others_ns, error_ns })
-    }
-}
-
-/// The counterparts of the late operations on one punctual rank, the one that takes part most often. One rank limits
-/// how many threads must be read.
-fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<u32, Vec<LateOperation>>) -> Vec<u32> {
-    let mut by_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for row in late.values().flatten().flat_map(|late| analysis.counterparts(late.row)) {
-        by_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
-    }
-    by_rank.retain(|rank, _| !late.contains_key(rank));
-    by_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
-}
-
-impl ShortestDelays {
-    fn new(analysis: &Analysis, hosts: &HostTimesByOperation, others: &[u32]) -> Self {
-        let others = || others.iter().filter_map(|row| Some((*row, hosts.get(row)?)));
-        let call_to_launch =
-            others().filter_map(|(_, times)| Some(times.launched_ns?.saturating_sub(times.called_ns?)));
+impl<'a> Stages<'a> {
+    fn new(analysis: &'a Analysis, hosts: &'a HostTimesByOperation) -> Self {
         let start_ns = |row: u32| analysis.tables.operations.start_ns[index(row)];
-        let launch_to_start =
-            others().filter_map(|(row, times)| Some(start_ns(row).saturating_sub(times.launched_ns?)));
-        Self {
-            call_to_launch_ns: call_to_launch.min().unwrap_or(0).min(u64::MAX / 2),
-            launch_to_start_ns: launch_to_start.min().unwrap_or(0).min(u64::MAX / 2),
+        let begins = hosts.iter().filter_map(|(row, times)| start_ns(*row).checked_sub(times.launched_ns?));
+        let mut begins: Vec<f64> = begins.map(real).collect();
+        begins.sort_unstable_by(f64::total_cmp);
+        Self { analysis, hosts, prompt_ns: whole(quantile(&begins, PROMPT)) }
+    }
+
+    fn times(&self, row: u32, free_ns: u64) -> StageTimes {
+        let HostTimes { called_ns, launched_ns } = self.hosts.get(&row).copied().unwrap_or_default();
+        let start_ns = self.analysis.tables.operations.start_ns[index(row)];
+        let Some(called_ns) = called_ns else { return [None; 3] };
+        let call = called_ns.saturating_sub(free_ns);
+        let Some(launched_ns) = launched_ns else { return [Some(call), None, None] };
+        let launch = launched_ns.saturating_sub(free_ns.max(called_ns));
+        let gpu = start_ns.saturating_sub(free_ns.max(launched_ns.saturating_add(self.prompt_ns)));
+        [Some(call), Some(launch), Some(gpu)]
+    }
+
+    /// How much longer than its peers a late operation was in each stage.
+    fn longer(&self, late: &LateOperation) -> StageTimes {
+        let peers: Vec<StageTimes> = late.peers.iter().map(|(row, free_ns)| self.times(*row, *free_ns)).collect();
+        let mut longer = self.times(late.row, late.free_ns);
+        for (stage, own) in longer.iter_mut().enumerate() {
+            let mut times: Vec<f64> = peers.iter().filter_map(|peer| peer[stage].map(real)).collect();
+            let usual_ns = if times.is_empty() { 0 } else { whole(median(&mut times)) };
+            *own = own.map(|ns| ns.saturating_sub(usual_ns));
+        }
+        longer
+    }
+
+    fn why(&self, late: &[LateOperation]) -> Why {
+        let (mut sums, mut all_ns) = ([0_u64; 3], 0_u64);
+        let mut samples: [Vec<(u64, u64)>; 3] = Default::default();
+        let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
+        for operation in late {
+            let longer = self.longer(operation);
+            let parts = longer.map(Option::unwrap_or_default);
+            let known_ns = parts.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+            let whole_ns = known_ns.max(operation.later_ns).max(1);
+            let row = self.analysis.tables.operations.row(index(operation.row));
+            let error_ns = own_error_ns(&self.analysis.tables.members, &row).unwrap_or(u64::MAX);
+            let lack = match longer {
+                [None, ..] => Some(NO_CALLS),
+                [_, None, _] => Some(NO_LAUNCHES),
+                _ if parts.iter().all(|ns| *ns <= error_ns) => Some(CLOCKS),
+                _ => None,
+            };
+            all_ns = all_ns.saturating_add(operation.later_ns);
+            let mut unknown_ns = operation.later_ns;
+            let is_known = lack != Some(CLOCKS);
+            for (stage, ns) in parts.into_iter().enumerate().filter(|_| is_known) {
+                let part = u128::from(operation.later_ns) * u128::from(ns) / u128::from(whole_ns);
+                let part = u64::try_from(part).unwrap_or(u64::MAX);
+                sums[stage] = sums[stage].saturating_add(part);
+                unknown_ns = unknown_ns.saturating_sub(part);
+                if ns >= whole_ns.div_ceil(2) {
+                    samples[stage].push((ns, operation.later_ns));
+                }
+            }
+            if let Some(lack) = lack {
+                *lacks.entry(lack).or_default() += unknown_ns;
+            }
+        }
+        let most = (0..3).max_by_key(|stage| sums[*stage]);
+        let most = most.filter(|stage| sums[*stage] > 0 && sums[*stage] >= all_ns.div_ceil(2));
+        let reason = most.map(|stage| DELAYS[stage]);
+        let lack = lacks.into_iter().find(|(_, ns)| *ns >= all_ns.div_ceil(2)).map_or(MIXED, |(lack, _)| lack);
+        let [call_ns, launch_ns, gpu_ns] = sums;
+        Why {
+            reason,
+            later_ns: most.and_then(|stage| weighted_median(&mut samples[stage])),
+            phase: None,
+            call_ns,
+            launch_ns,
+            gpu_ns,
+            unknown_ns: sums.into_iter().fold(all_ns, u64::saturating_sub),
+            missing: reason.is_none().then(|| lack.to_owned()),
+        }
+    }
+
+    /// From when a rank was free to its call.
+    fn before_call(&self, row: u32, free_ns: u64) -> Option<(u64, u64)> {
+        let called_ns = self.hosts.get(&row)?.called_ns?.min(self.analysis.tables.operations.start_ns[index(row)]);
+        (free_ns < called_ns).then_some((free_ns, called_ns))
+    }
+
+    /// The range of the program in which a rank is longer than its peer before it calls. One peer of all operations
+    /// limits how many threads must be read.
+    fn phase(&self, trace: &Trace, rank: u32, late: &[LateOperation]) -> Option<CausePhase> {
+        let tables = &self.analysis.tables;
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        let peers = || late.iter().flat_map(|late| &late.peers);
+        peers().for_each(|(row, _)| *counts.entry(tables.job_rank(*row)).or_default() += 1);
+        let peer = counts.into_iter().max_by_key(|(rank, count)| (*count, Reverse(*rank))).map(|(rank, _)| rank);
+        let pairs = late.iter().filter_map(|late| {
+            let (row, free_ns) = late.peers.iter().find(|(row, _)| Some(tables.job_rank(*row)) == peer)?;
+            Some((self.before_call(late.row, late.free_ns)?, self.before_call(*row, *free_ns)))
+        });
+        let (own, of_peer): (Vec<_>, Vec<_>) = pairs.unzip();
+        match peer.filter(|_| !own.is_empty()) {
+            Some(peer) => tables.longer_during(trace, (rank, own), (peer, of_peer.into_iter().flatten().collect())),
+            None => {
+                let own = late.iter().filter_map(|late| self.before_call(late.row, late.free_ns)).collect();
+                tables.during(trace, rank, own)
+            }
         }
     }
 }
 
-/// End and start, in ns, of each measured operation of a rank, sorted by end.
-fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
-    let tables = &analysis.tables;
-    let rows = (0..index_u32(tables.operations.len())).filter(|row| tables.job_rank(*row) == rank);
-    let rows = rows.map(|row| tables.operations.row(index(row))).filter(Operation::is_known);
-    let mut own: Vec<(u64, u64)> = rows.map(|operation| (operation.stop_ns, operation.start_ns)).collect();
-    own.sort_unstable();
-    own
-}
-
-/// From the end of the rank's previous operation to the call of this one, in ns; `None` if the rank called while the
-/// next operation was running.
-fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &HostTimesByOperation, row: u32) -> Option<(u64, u64)> {
-    let called_ns = hosts.get(&row)?.called_ns?.min(analysis.tables.operations.start_ns[index(row)]);
-    let ended = own.partition_point(|(stop_ns, _)| *stop_ns <= called_ns);
-    let (ended_ns, _) = own[..ended].last()?;
-    let is_inside = own[ended..].first().is_some_and(|(_, start_ns)| *start_ns < called_ns);
-    (!is_inside && *ended_ns < called_ns).then_some((*ended_ns, called_ns))
-}
-
-impl DelayParts {
-    fn new(
-        analysis: &Analysis,
-        own: &[(u64, u64)],
-        hosts: &HostTimesByOperation,
-        usual: ShortestDelays,
-        late: &LateOperation,
-    ) -> Self {
-        let start_ns = analysis.tables.operations.start_ns[index(late.row)];
-        let HostTimes { called_ns, launched_ns } = hosts.get(&late.row).copied().unwrap_or_default();
-        let before = own.partition_point(|(stop_ns, _)| *stop_ns <= start_ns);
-        let before_ns = own[..before].last().filter(|(_, begin_ns)| *begin_ns < start_ns).map(|(stop_ns, _)| *stop_ns);
-        let at = |ns: Option<u64>, from_ns: u64| ns.unwrap_or(0).clamp(from_ns, start_ns);
-        let ended_ns = at(before_ns, late.others_ns);
-        let called = called_ns.map(|ns| ns.saturating_add(usual.call_to_launch_ns + usual.launch_to_start_ns));
-        let came_ns = at(called, ended_ns);
-        let launched_at_ns = at(launched_ns.map(|ns| ns.saturating_add(usual.launch_to_start_ns)), came_ns);
-        let mut ns =
-            [came_ns - ended_ns, launched_at_ns - came_ns, start_ns - launched_at_ns, ended_ns - late.others_ns];
-        let mut lacks = None;
-        if launched_ns.is_none() {
-            (ns[1], ns[2], lacks) = (0, 0, Some(NO_LAUNCHES));
-        }
-        if called_ns.is_none() {
-            (ns[0], ns[1], lacks) = (0, 0, Some(NO_CALLS));
-        }
-        // If no stage is longer than the clocks' error, the clocks cannot tell which one delayed the operation.
-        let error_ns = late.error_ns.unwrap_or(u64::MAX);
-        if ns.iter().all(|ns| *ns <= error_ns) {
-            (ns, lacks) = ([0; 4], lacks.or(Some(CLOCKS)));
-        }
-        let until_call = (ended_ns, called_ns.unwrap_or(0).max(ended_ns).min(start_ns));
-        Self { ns, lacks, until_call }
-    }
-}
-
-/// Sums the delays of a rank's late operations by stage, weighted by how long others waited for each operation.
-fn weigh_delays(
-    trace: &Trace,
-    analysis: &Analysis,
-    rank: u32,
-    late: &[LateOperation],
-    parts: impl Fn(&LateOperation) -> DelayParts,
-) -> Why {
-    let (mut sums, mut all_ns) = ([0; 4], 0);
-    let mut samples: [Vec<(u64, u64)>; 4] = Default::default();
-    let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut windows = Vec::new();
-    for operation in late {
-        let parts = parts(operation);
-        let start_ns = analysis.tables.operations.start_ns[index(operation.row)];
-        let whole_ns = u128::from((start_ns - operation.others_ns).max(1));
-        let share = |ns: u64| u128::from(operation.waited_ns) * u128::from(ns) / whole_ns;
-        let weighted = parts.ns.map(|ns| u64::try_from(share(ns)).unwrap_or(u64::MAX));
-        sums.iter_mut().zip(weighted).for_each(|(sum, ns)| *sum = u64::saturating_add(*sum, ns));
-        all_ns = u64::saturating_add(all_ns, operation.waited_ns);
-        if let Some(lack) = parts.lacks {
-            let lacking = lacks.entry(lack).or_default();
-            *lacking = weighted.into_iter().fold(lacking.saturating_add(operation.waited_ns), u64::saturating_sub);
-        }
-        for (ns, samples) in parts.ns.into_iter().zip(&mut samples).filter(|(ns, _)| u128::from(*ns) * 2 >= whole_ns) {
-            samples.push((ns, operation.waited_ns));
-        }
-        windows.extend((parts.ns[0] > 0).then_some(parts.until_call));
-    }
-    let most = (0..4).max_by_key(|at| sums[*at]).filter(|at| sums[*at] > 0 && sums[*at] >= all_ns.div_ceil(2));
-    let reason = most.map(|at| DELAYS[at]);
-    let [call_ns, launch_ns, gpu_ns, operation_ns] = sums;
-    let phase = (reason == Some(Delay::Call)).then(|| analysis.tables.during(trace, rank, windows));
-    let lack = lacks.into_iter().find(|(_, ns)| *ns >= all_ns.div_ceil(2)).map_or(MIXED, |(lack, _)| lack);
-    Why {
-        reason,
-        later_ns: most.and_then(|at| weighted_median(&mut samples[at])),
-        phase: phase.flatten(),
-        call_ns,
-        launch_ns,
-        gpu_ns,
-        operation_ns,
-        unknown_ns: sums.into_iter().fold(all_ns, u64::saturating_sub),
-        missing: reason.is_none().then(|| lack.to_owned()),
-    }
-}
-
-/// The median delay, in ns, weighted by how long others waited, so that many short delays do not hide a few long ones.
-/// `samples` are pairs of delay and waiting.
+/// The median delay, in ns, weighted by how late operations come, so that many short delays do not hide a few long ones.
+/// `samples` are pairs of delay and weight.
 fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
     samples.sort_unstable();
-    let all_ns = samples.iter().map(|(_, waited_ns)| *waited_ns).fold(0, u64::saturating_add);
+    let all_ns = samples.iter().map(|(_, weight)| *weight).fold(0, u64::saturating_add);
     let mut sum_ns = 0;
-    let reaches_half = |(_, waited_ns): &&(u64, u64)| {
-        sum_ns = u64::saturating_add(sum_ns, *waited_ns);
+    let reaches_half = |(_, weight): &&(u64, u64)| {
+        sum_ns = u64::saturating_add(sum_ns, *weight);
         sum_ns >= all_ns / 2
     };
     samples.iter().find(reaches_half).map(|(ns, _)| *ns)

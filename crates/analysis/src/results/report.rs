@@ -584,29 +584,26 @@ pub struct CausePhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delay {
-    /// Its calls came late.
+    /// It calls late.
     Call,
-    /// It called in time; the launch came late.
+    /// It calls in time, and launches late.
     Launch,
-    /// It launched in time; the GPU began late.
+    /// It launches in time, and its GPU begins late.
     Gpu,
-    /// An operation of its own before ended late.
-    Operation,
 }
 
-/// What delayed a late rank. The times `…_ns` but `later_ns` add up to what others waited.
+/// What delays a late rank. The times `…_ns` but `later_ns` add up to the time by which its operations come later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Why {
     /// What delayed it for at least half of the time; null if nothing did, or if it is not known.
     pub reason: Option<Delay>,
-    /// By how much, beyond the others: the median of the operations that this delayed, by what others waited for them.
+    /// By how much more than its peers: the median of the operations that this delays, weighted by how late they come.
     pub later_ns: Option<u64>,
     /// If its calls came late: the range of the program that it was in before them.
     pub phase: Option<CausePhase>,
     pub call_ns: u64,
     pub launch_ns: u64,
     pub gpu_ns: u64,
-    pub operation_ns: u64,
     pub unknown_ns: u64,
     /// Why most of the time is unknown; null if it is not.
     pub missing: Option<String>,

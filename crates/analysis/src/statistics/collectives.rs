@@ -168,7 +168,7 @@ fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<ReplayKey> {
 }
 
 /// The error of an operation's times relative to others on its host.
-pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u64> {
+pub(crate) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u64> {
     let timing = operation.timing.filter(|timing| timing.is_measured())?;
     let by_gpu_clock = matches!(timing, Timing::Cupti | Timing::Event);
     members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)

@@ -60,7 +60,6 @@ fn place(cause: &Cause, room: usize) -> String {
     match why.and_then(|why| why.reason) {
         Some(Delay::Gpu) => ", behind other GPU work".to_owned(),
         Some(Delay::Launch) => ", between call and launch".to_owned(),
-        Some(Delay::Operation) => String::new(),
         Some(Delay::Call) | None => {
             let phase = why.and_then(|why| why.phase.as_ref()).or(cause.phase.as_ref());
             let Some(path) = phase.map(|phase| phase.path.as_slice()) else { return String::new() };
@@ -95,20 +94,19 @@ pub(crate) fn late_line(all: &[Rank], causes: &[&Cause]) -> String {
     format!("{line}{}", place(worst, room))
 }
 
-/// What delays a late rank, as a line of evidence.
+/// What delays a late rank, as a line of evidence. Its times are from when each was free.
 pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
     let later = time(why.later_ns?);
     let name = units::capital(&rank.name);
     Some(match why.reason? {
         Delay::Call => {
             let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
-            format!("{name} calls {later} after the others{}.", phase.unwrap_or_default())
+            format!("{name} calls {later} later than its peers{}.", phase.unwrap_or_default())
         }
-        Delay::Launch => format!("{name} calls in time, but launches {later} later than the others."),
+        Delay::Launch => format!("{name} calls in time, but launches {later} later than its peers."),
         Delay::Gpu => {
-            format!("{name} launches in time, but its GPU begins {later} later than the others', after other work.")
+            format!("{name} launches in time, but its GPU begins {later} later, behind other work.")
         }
-        Delay::Operation => format!("{name}'s operation before ends {later} after the others have come."),
     })
 }
 

@@ -16,9 +16,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::lateness::late::{LateRank, Lateness as LateRanks};
+use crate::lateness::late::Lateness as LateRanks;
 use crate::lateness::recorded;
-use crate::lateness::recorded::Threads;
+use crate::lateness::recorded::{LateOperation, Threads};
 use crate::links::laws::ConnectionTimes;
 use crate::links::slow::Places;
 use crate::read::archive::Trace;
@@ -32,11 +32,10 @@ use crate::statistics::messages::{Messages, Pairing, WaitEnd};
 use crate::statistics::network::{KnownTraffic, Links, Traffic};
 use crate::statistics::program::Steps;
 use crate::statistics::waiting::Waiting;
-use crate::units::{real, whole};
+use crate::units::real;
 use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::{index as large, index_u32 as small};
-use nccl_events::sort::Gather;
 
 mod anomalies;
 mod causes;
@@ -63,8 +62,8 @@ pub struct Analysis {
     pub tables: Tables,
     pub instances: Instances,
     pub pairing: Pairing,
-    /// For each late rank: the rows of its operations that come late, and by how much, in ns.
-    pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
+    /// For each late rank: its operations that come latest.
+    pub late: BTreeMap<u32, Vec<LateOperation>>,
     pub(crate) connections: Vec<ConnectionTimes>,
     pub report: Report,
 }
@@ -118,7 +117,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let mut causes = inputs.causes(&anomalies);
     // Operations that never ended are reported before slow ones.
     causes.splice(0..0, verdict::cause(trace, &tables, &instances, &ranks));
-    let awaited = awaited(&judged, &rows);
+    let late = recorded::late_operations(&kernels, &rows, &judged.late);
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let report = Report {
         format: 1,
@@ -145,14 +144,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         completeness: Completeness::from_statements(&trace.statements),
         unreported: trace.statements.unreported.shown(),
     };
-    Ok((Analysis { tables, instances, pairing, awaited, connections: links.connections, report }, also))
-}
-
-/// The operations of late ranks that come late, and by how much.
-fn awaited(judged: &LateRanks, rows: &[u32]) -> BTreeMap<u32, Vec<(u32, u64)>> {
-    let operations =
-        |late: &LateRank| late.kernels.iter().map(|(kernel, ns)| (rows[large(*kernel)], whole(*ns))).collect();
-    judged.late.ranks.iter().map(|late| (late.rank, operations(late))).gather()
+    Ok((Analysis { tables, instances, pairing, late, connections: links.connections, report }, also))
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

@@ -67,7 +67,7 @@ const QUANTILES = { count: 100, min: 1e5, median: 4e5, p95: 6e5, p99: 7e5, max: 
 const BYTES = 64 << 20;
 
 const WHY = { reason: 'call', later_ns: 3.5e6, phase: { path: ['step #', 'load'], share: 0.97 }, call_ns: 5.7e9,
-  launch_ns: 0, gpu_ns: 0, operation_ns: 0, unknown_ns: 2e8, missing: null };
+  launch_ns: 0, gpu_ns: 0, unknown_ns: 2e8, missing: null };
 
 /** @param {number} seed */
 function random(seed) {
