@@ -1,5 +1,6 @@
 //! What the GPUs of a job ran, and what each waited for there.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::read::NONE;
@@ -22,8 +23,12 @@ pub(crate) struct Kernel {
     pub(crate) stop_ns: u64,
     /// How long it waited for others.
     pub(crate) wait_ns: u64,
+    /// When its launch began; 0 if that is not recorded.
+    pub(crate) launched_ns: u64,
     /// The kernel of its rank that it follows, or [`NONE`].
     pub(crate) before: u32,
+    /// A kernel of another stream that was launched earlier and had ended, too: it does not begin before that ends.
+    pub(crate) after: u32,
     /// The other ends of its messages: places in [`Kernels::ends`].
     pub(crate) ends: (u32, u32),
 }
@@ -85,7 +90,7 @@ pub(crate) struct Kernels {
 }
 
 /// The kernels that ended last before another one begins, of which one is taken for the one that it follows.
-const CANDIDATES: usize = 4;
+const CANDIDATES: usize = 6;
 
 impl Kernels {
     pub(crate) fn members_of(&self, collective: &Collective) -> &[u32] {
@@ -186,7 +191,8 @@ impl Kernels {
     }
 
     /// A kernel follows the last kernel of its rank that ended before it began. A collective on another stream counts
-    /// only if it ended first on every rank that both share: otherwise both ran at the same time.
+    /// only if it ended first on every rank that both share, and before its members did the same next: otherwise both
+    /// run at the same time.
     fn find_kernels_before(&mut self) {
         let mut candidates: Vec<[u32; CANDIDATES]> = vec![[NONE; CANDIDATES]; self.all.len()];
         for range in &self.ranks {
@@ -205,6 +211,7 @@ impl Kernels {
         for (at, candidates) in candidates.iter().enumerate() {
             self.all[at].before = candidates[0];
         }
+        let mut runs_beside: BTreeMap<(u32, u32), bool> = BTreeMap::new();
         for collective in &self.collectives {
             if collective.members.1 - collective.members.0 < 2 {
                 continue;
@@ -216,12 +223,12 @@ impl Kernels {
                 Some(self.all[large(members[at])].start_ns)
             };
             let mut seen: Vec<(u32, bool)> = Vec::new();
-            let mut found: Vec<u32> = Vec::with_capacity(members.len());
+            let mut found: Vec<(u32, u32)> = Vec::with_capacity(members.len());
             for member in members {
-                let stream = self.all[large(*member)].stream;
+                let Kernel { stream, function, launched_ns, .. } = self.all[large(*member)];
                 let known = candidates[large(*member)].iter().copied().filter(|kernel| *kernel != NONE);
                 let known: Vec<u32> = known.collect();
-                let is_before = |kernel: &u32| {
+                let mut is_before = |kernel: &u32| {
                     let other = &self.all[large(*kernel)];
                     if other.collective == NONE || other.stream == stream {
                         return true;
@@ -233,17 +240,44 @@ impl Kernels {
                     let is_before = others
                         .map(|other| &self.all[large(*other)])
                         .all(|other| start_ns(other.rank).is_none_or(|start_ns| other.stop_ns <= start_ns));
+                    let runs_beside = runs_beside.entry((other.collective, function));
+                    let is_before =
+                        is_before && !*runs_beside.or_insert_with(|| self.runs_beside(other.collective, function));
                     seen.push((other.collective, is_before));
                     is_before
                 };
-                let before = known.iter().copied().find(is_before).or(known.last().copied());
-                found.push(before.unwrap_or(NONE));
+                let before = known.iter().copied().find(&mut is_before);
+                let is_earlier = |kernel: &u32| {
+                    let other = &self.all[large(*kernel)];
+                    other.stream != stream && (1..launched_ns).contains(&other.launched_ns)
+                };
+                let after = known.iter().copied().find(|kernel| is_earlier(kernel) && is_before(kernel));
+                let before = before.or(known.last().copied()).unwrap_or(NONE);
+                found.push((before, after.filter(|after| *after != before).unwrap_or(NONE)));
             }
             let members = large(collective.members.0)..large(collective.members.1);
-            for (member, before) in self.members[members].iter().zip(found) {
-                self.all[large(*member)].before = before;
+            for (member, (before, after)) in self.members[members].iter().zip(found) {
+                let kernel = &mut self.all[large(*member)];
+                (kernel.before, kernel.after) = (before, after);
             }
         }
+    }
+
+    /// Whether some rank of a collective began a kernel of a function on another stream while the collective ran.
+    fn runs_beside(&self, collective: u32, function: u32) -> bool {
+        /// Kernels among which the next of the function is looked for.
+        const NEXT: usize = 32;
+        let members = self.members_of(&self.collectives[large(collective)]).iter();
+        members.map(|member| &self.all[large(*member)]).any(|kernel| {
+            let all = &self.all[self.ranks[large(kernel.rank)].clone()];
+            let after = all.partition_point(|other| other.start_ns <= kernel.start_ns);
+            let mut next = all[after..].iter().take(NEXT);
+            // What was launched earlier may follow something else.
+            let is_later = |other: &Kernel| other.launched_ns >= kernel.launched_ns;
+            let next =
+                next.find(|other| other.function == function && other.stream != kernel.stream && is_later(other));
+            next.is_some_and(|other| other.start_ns < kernel.stop_ns)
+        })
     }
 
     /// By rank: how long others waited while it was the last to come, in ns. First collectives do not count.

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::lateness::chance::{IMPROBABLE, Suspicion, Table, Test, UNLIKELY, memory, suspicions};
 use crate::lateness::kernels::{Collective, Kernels};
 use crate::lateness::replay::Replay;
-use crate::lateness::series::{self, Series, Windows, kernels_of_window};
+use crate::lateness::series::{self, Series, Windows, own_gaps};
 use crate::read::NONE;
 use crate::statistics::numeric::{median, quantile};
 use crate::units::real;
@@ -19,7 +19,7 @@ use nccl_events::sort::Gather;
 /// A loss below this share of all ranks' time in operations is not reported.
 pub(crate) const LEAST_SHARE: f64 = 0.02;
 /// A rank whose part of what several lose is smaller only passes a delay on.
-const LEAST_PART: f64 = 0.03;
+const LEAST_PART: f64 = 0.1;
 /// The most ranks that are examined, those with the most longer times first.
 const MOST_LATE: usize = 48;
 /// The peers whose gaps are compared with those of a late rank.
@@ -208,8 +208,7 @@ impl Lateness {
     /// `operations_ns`: the time of all ranks in operations.
     pub(crate) fn new(kernels: &Kernels, operations_ns: f64) -> Self {
         let (series, unreported) = series::find(kernels);
-        let tested: Vec<(Vec<Suspicion>, Vec<Suspicion>)> =
-            series.par_iter().map(|series| suspicions(&series.own, series.is_timed())).collect();
+        let tested: Vec<(Vec<Suspicion>, Vec<Suspicion>)> = series.par_iter().map(suspicions_in).collect();
         // The probability of all series together, not of each.
         let count = real(series.len() as u64);
         let (mut certain, mut likely) = (BTreeMap::new(), BTreeMap::new());
@@ -298,7 +297,11 @@ impl Search<'_> {
             .par_iter()
             .filter_map(|(rank, candidates)| {
                 let mended = candidates.iter().map(|candidate| self.mended(*rank, candidate));
-                Some((*rank, mended.max_by(|a, b| a.longer_ns().total_cmp(&b.longer_ns()))?))
+                // The series that shows all of a rank's work, then the one in which it is longest.
+                let shows_work = |late: &LateRank| !self.series[late.series].hides_work;
+                let best = mended
+                    .max_by(|a, b| shows_work(a).cmp(&shows_work(b)).then(a.longer_ns().total_cmp(&b.longer_ns())));
+                Some((*rank, best?))
             })
             .collect();
         let others = real((self.kernels.ranks.len() as u64).saturating_sub(1).max(1));
@@ -336,7 +339,7 @@ impl Search<'_> {
                 drop.extend(small.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(rank, ..)| *rank));
             }
             if drop.is_empty() {
-                if lost_ns < least_ns {
+                if lost_ns < least_ns || self.differ_by_design(&late) {
                     break;
                 }
                 return self.late(mended, &parts, lost_ns);
@@ -346,6 +349,15 @@ impl Search<'_> {
             });
         }
         Late::default()
+    }
+
+    /// Of five ranks or more that are compared, three have to agree: where hardly any do, they differ by design.
+    fn differ_by_design(&self, late: &BTreeSet<u32>) -> bool {
+        let is_most = |series: &Series| {
+            let count = series.ranks.iter().filter(|rank| late.contains(rank)).count();
+            series.ranks.len() >= 5 && count + 3 > series.ranks.len()
+        };
+        self.series.iter().any(is_most)
     }
 
     fn late(&self, mut mended: BTreeMap<u32, LateRank>, parts: &[(u32, f64, f64)], lost_ns: f64) -> Late {
@@ -380,16 +392,11 @@ impl Search<'_> {
         if peers.is_empty() {
             return found;
         }
-        let excess = series.own.excess(&peers);
-        let pool = pool(&excess, &peers);
-        let mut own: Vec<(usize, f64)> = excess.column(column).enumerate().filter(|(_, ns)| !ns.is_nan()).collect();
-        own.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let count = real(own.len() as u64);
-        let longer = (0_u64..).zip(own).map(|(place, (window, ns))| {
-            (window, if pool.is_empty() { 0.0 } else { ns - quantile(&pool, (real(place) + 0.5) / count) })
-        });
-        found.windows = longer.filter(|(_, ns)| *ns > 0.0).collect();
-        found.windows.sort_by_key(|(window, _)| *window);
+        let tables = [Some(&series.own), series.without_transfers.as_ref()].into_iter().flatten();
+        // What is surely longer.
+        let windows = tables.map(|own| longer_windows(own, column, &peers));
+        let sum = |windows: &[(usize, f64)]| windows.iter().map(|(_, ns)| ns).sum::<f64>();
+        found.windows = windows.min_by(|a, b| sum(a).total_cmp(&sum(b))).unwrap_or_default();
         let pauses = leave_out_pauses(&mut found.windows, series.own.rows());
         if !pauses.is_empty() && !is_suspected_without(series, &pauses, column) {
             found.windows.clear();
@@ -406,54 +413,107 @@ impl Search<'_> {
     /// Distributes a window's longer time over the gaps before its kernels: where each is longer than those of peers that
     /// do the same, else in proportion to the gaps.
     fn earlier(&self, series: &Series, window: usize, column: usize, ns: f64, peers: &[usize]) -> Vec<(u32, f64)> {
-        let all = &self.kernels.all;
-        let gap = |kernel: &u32| real(all[large(*kernel)].gap_ns(all));
-        let own = kernels_of_window(self.kernels, series, window, column);
-        let gaps: Vec<f64> = own.iter().map(gap).collect();
-        let mut weights = gaps.clone();
+        let function = |kernel: &u32| self.kernels.all[large(*kernel)].function;
+        let length = |(from, to): &(f64, f64)| to - from;
+        let (own, gaps) = own_gaps(self.kernels, series, window, column);
+        let mut weights: Vec<f64> = gaps.iter().map(length).collect();
         if let Windows::Meetings(_) = series.windows {
-            let function = |kernel: &u32| all[large(*kernel)].function;
             let alike = peers.iter().take(MOST_PEERS).filter_map(|peer| {
-                let theirs = kernels_of_window(self.kernels, series, window, *peer);
+                let (theirs, gaps) = own_gaps(self.kernels, series, window, *peer);
                 let is_alike = theirs.iter().map(function).eq(own.iter().map(function));
-                is_alike.then(|| theirs.iter().map(gap).collect::<Vec<f64>>())
+                is_alike.then(|| gaps.iter().map(length).collect::<Vec<f64>>())
             });
             let alike: Vec<Vec<f64>> = alike.collect();
             if !alike.is_empty() {
                 let median = |at: usize| median(&mut alike.iter().map(|gaps| gaps[at]).collect::<Vec<f64>>());
-                let more: Vec<f64> = gaps.iter().enumerate().map(|(at, gap)| (gap - median(at)).max(0.0)).collect();
+                let more: Vec<f64> = weights.iter().enumerate().map(|(at, gap)| (gap - median(at)).max(0.0)).collect();
                 if more.iter().sum::<f64>() >= 0.5 * ns {
                     weights = more;
                 }
             }
         }
-        let sum: f64 = weights.iter().sum();
-        if sum <= 0.0 {
-            return Vec::new();
-        }
-        let parts =
-            own.iter().zip(&weights).zip(&gaps).map(|((kernel, weight), gap)| (*kernel, (ns * weight / sum).min(*gap)));
+        let parts = own.into_iter().zip(spread(&gaps, &weights, ns));
         parts.filter(|(_, ns)| *ns > 0.0).collect()
     }
 }
 
-/// Fewer long windows are pauses of a rank, not lateness.
-const LEAST_WINDOWS: usize = 5;
-/// In shorter series a few windows are many.
-const LEAST_ROWS: usize = 20;
+/// Takes `ns` from gaps in proportion to their weights. Time that is in several gaps, of kernels that follow the same one,
+/// is taken from all of these and counts once.
+fn spread(gaps: &[(f64, f64)], weights: &[f64], ns: f64) -> Vec<f64> {
+    let density = |at: usize| weights[at] / (gaps[at].1 - gaps[at].0);
+    let mut order: Vec<usize> = (0..gaps.len()).filter(|at| gaps[*at].0 < gaps[*at].1).collect();
+    order.sort_by(|a, b| gaps[*a].0.total_cmp(&gaps[*b].0));
+    let mut bounds: Vec<f64> = order.iter().flat_map(|at| [gaps[*at].0, gaps[*at].1]).collect();
+    bounds.sort_unstable_by(f64::total_cmp);
+    bounds.dedup();
+    // What is taken from the first bound up to each.
+    let mut sums = vec![0.0; bounds.len()];
+    let (mut next, mut open): (usize, Vec<usize>) = (0, Vec::new());
+    for at in 1..bounds.len() {
+        let (from, to) = (bounds[at - 1], bounds[at]);
+        while let Some(gap) = order.get(next).filter(|gap| gaps[**gap].0 <= from) {
+            open.push(*gap);
+            next += 1;
+        }
+        open.retain(|gap| gaps[*gap].1 > from);
+        let most = open.iter().map(|gap| density(*gap)).fold(0.0, f64::max);
+        sums[at] = sums[at - 1] + most * (to - from);
+    }
+    let whole = sums.last().copied().unwrap_or(0.0);
+    let sum_at = |bound: f64| sums[bounds.partition_point(|known| *known < bound).min(bounds.len() - 1)];
+    let taken = |(from, to): &(f64, f64)| {
+        if whole <= 0.0 || from >= to {
+            return 0.0;
+        }
+        (ns * (sum_at(*to) - sum_at(*from)) / whole).min(to - from)
+    };
+    gaps.iter().map(taken).collect()
+}
+
+/// The windows in which a column is longer than if its values were distributed as those of its peers, in order.
+fn longer_windows(own: &Table, column: usize, peers: &[usize]) -> Vec<(usize, f64)> {
+    let excess = own.excess(peers);
+    let pool = pool(&excess, peers);
+    let mut own: Vec<(usize, f64)> = excess.column(column).enumerate().filter(|(_, ns)| !ns.is_nan()).collect();
+    own.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let count = real(own.len() as u64);
+    let longer = (0_u64..).zip(own).map(|(place, (window, ns))| {
+        (window, if pool.is_empty() { 0.0 } else { ns - quantile(&pool, (real(place) + 0.5) / count) })
+    });
+    let mut windows: Vec<(usize, f64)> = longer.filter(|(_, ns)| *ns > 0.0).collect();
+    windows.sort_by_key(|(window, _)| *window);
+    windows
+}
 
 /// Removes pauses: a few windows that are far longer than all others do not make a rank late. Returns those removed.
 fn leave_out_pauses(windows: &mut Vec<(usize, f64)>, rows: usize) -> BTreeSet<usize> {
+    /// Fewer long windows are pauses of a rank, not lateness; in short series, fewer than a fourth of all.
+    const LEAST_WINDOWS: usize = 5;
+    let least = (rows / 4).clamp(2, LEAST_WINDOWS);
     let mut pauses = BTreeSet::new();
-    while rows >= LEAST_ROWS && !windows.is_empty() {
+    while rows > least && !windows.is_empty() {
         let longest = windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
         let is_long = |(_, ns): &(usize, f64)| *ns > 0.25 * longest;
-        if windows.iter().filter(|window| is_long(window)).count() >= LEAST_WINDOWS {
+        if windows.iter().filter(|window| is_long(window)).count() >= least {
             break;
         }
         pauses.extend(windows.extract_if(.., |window| is_long(window)).map(|(window, _)| window));
     }
     pauses
+}
+
+/// The ranks of a series that may be late, whether or not what moved on other streams ran beside their work.
+fn suspicions_in(series: &Series) -> (Vec<Suspicion>, Vec<Suspicion>) {
+    let (mut found, mut perhaps) = suspicions(&series.own, series.is_timed());
+    if let Some(without_transfers) =
+        series.without_transfers.as_ref().filter(|_| !found.is_empty() || !perhaps.is_empty())
+    {
+        let (sure, unsure) = suspicions(without_transfers, series.is_timed());
+        let has = |of: &[Suspicion], late: &Suspicion| of.iter().any(|other| other.column == late.column);
+        perhaps.extend(found.extract_if(.., |late| !has(&sure, late)));
+        perhaps.retain(|late| has(&sure, late) || has(&unsure, late));
+    }
+    (found, perhaps)
 }
 
 /// Whether chance does not explain a rank's own times even without its pauses, which gave it its probability.

@@ -29,8 +29,8 @@ nccl_events::fields! {
 /// What threads say of operations: the streams of launches, and the calls of several ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    /// By the id of the launch, sorted.
-    streams: Vec<(u64, u64)>,
+    /// The id of a launch, its stream, and when it began; sorted.
+    launches: Vec<(u64, u64, u64)>,
     /// The id, the rank's row of [`crate::read::Members`], and when it was called.
     calls: Vec<(u64, u32, u64)>,
 }
@@ -40,10 +40,10 @@ impl Threads {
         let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
         let mut found = Self::default();
         for thread in try_in_parallel(threads, |thread| Self::of_thread(trace, tables, thread))? {
-            found.streams.extend(thread.streams);
+            found.launches.extend(thread.launches);
             found.calls.extend(thread.calls);
         }
-        nccl_events::sort::sort(&mut found.streams);
+        nccl_events::sort::sort(&mut found.launches);
         Ok(found)
     }
 
@@ -58,7 +58,9 @@ impl Threads {
             };
             let region = trace.region(instance.region);
             match region.map(|region| region.class) {
-                Some(RegionClass::Launch) => found.streams.extend(stream.map(|stream| (id, stream))),
+                Some(RegionClass::Launch) => {
+                    found.launches.extend(stream.map(|stream| (id, stream, clock.ns(instance.start))));
+                }
                 Some(RegionClass::Api) if bytes != Some(0) && trace.function(instance.region).is_some() => {
                     let comm = comm.and_then(|comm| members.communicators.binary_search(&CommRef::new(comm)).ok());
                     let member = comm.zip(rank).and_then(|(comm, rank)| members.find(small(comm), rank));
@@ -72,9 +74,11 @@ impl Threads {
         Ok(found)
     }
 
-    fn stream(&self, launch: u64) -> Option<u64> {
-        let at = self.streams.binary_search_by_key(&launch, |(launch, _)| *launch).ok()?;
-        Some(self.streams[at].1)
+    /// The stream of a launch, and when it began.
+    fn launch(&self, launch: u64) -> Option<(u64, u64)> {
+        let at = self.launches.binary_search_by_key(&launch, |(launch, ..)| *launch).ok()?;
+        let (_, stream, began_ns) = self.launches[at];
+        Some((stream, began_ns))
     }
 }
 
@@ -113,7 +117,9 @@ pub(crate) fn kernels(
             start_ns: operation.start_ns,
             stop_ns: operation.stop_ns.max(operation.start_ns),
             wait_ns: 0,
+            launched_ns: threads.launch(operation.launch).map_or(0, |(_, began_ns)| began_ns),
             before: NONE,
+            after: NONE,
             ends: (0, 0),
         };
         rows.push((row, kernel));
@@ -161,10 +167,10 @@ impl Streams<'_> {
     /// The stream of a launch on the rank's GPU. Where it is not recorded, communicators of the same ranks have one.
     fn number(&mut self, tables: &Tables, launch: u64, member: u32) -> u32 {
         let (members, rank) = (&tables.members, tables.members.row(member));
-        let stream = (launch != 0).then(|| self.threads.stream(launch)).flatten();
+        let stream = (launch != 0).then(|| self.threads.launch(launch)).flatten();
         let next = small(self.numbers.len());
         match stream {
-            Some(stream) => *self.numbers.entry((rank.job_rank, stream)).or_insert(next),
+            Some((stream, _)) => *self.numbers.entry((rank.job_rank, stream)).or_insert(next),
             None => {
                 let size = small(members.size(rank.communicator));
                 let ranks = (0..size).filter_map(|number| members.job_rank(rank.communicator, number)).collect();

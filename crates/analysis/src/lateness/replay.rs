@@ -46,10 +46,9 @@ impl Order<'_> {
         let events = self.kernels.collectives.len() + self.kernels.all.len();
         let mut pairs: Vec<(u32, u32)> = Vec::with_capacity(self.kernels.all.len());
         for (at, kernel) in (0..).zip(&self.kernels.all) {
-            let (own, before) = (self.event(at), kernel.before);
-            if before != NONE && self.event(before) != own {
-                pairs.push((self.event(before), own));
-            }
+            let own = self.event(at);
+            let before = [kernel.before, kernel.after].into_iter().filter(|before| *before != NONE);
+            pairs.extend(before.map(|before| (self.event(before), own)).filter(|(before, own)| before != own));
         }
         pairs.sort_unstable();
         pairs.dedup();
@@ -155,7 +154,8 @@ impl<'a> Replay<'a> {
                 Some(before) => times[large(kernel.before)].1 + real(kernel.start_ns) - real(before.stop_ns),
                 None => real(kernel.start_ns),
             };
-            begin - less[large(at)]
+            let begin = begin - less[large(at)];
+            if kernel.after == NONE { begin } else { begin.max(times[large(kernel.after)].1) }
         };
         let transfer = |at: u32| real(kernels[large(at)].stop_ns) - real(kernels[large(at)].base_ns());
         for step in &self.steps {

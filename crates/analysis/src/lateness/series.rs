@@ -1,6 +1,6 @@
 //! How long ranks take between two meetings: their own times, compared by one clock each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lateness::chance::Table;
 use crate::lateness::kernels::{Kernel, Kernels, covered_ns};
@@ -16,7 +16,11 @@ pub(crate) struct Series {
     pub(crate) ranks: Vec<u32>,
     /// The own time of each rank in each window, in ns.
     pub(crate) own: Table,
+    /// The same without what moved on other streams, where something did: whether that ran beside work is not known.
+    pub(crate) without_transfers: Option<Table>,
     pub(crate) windows: Windows,
+    /// Whether work of its ranks may be in none of the windows, as it runs beside what they wait in.
+    pub(crate) hides_work: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +77,32 @@ pub(crate) fn find(kernels: &Kernels) -> (Vec<Series>, u64) {
             found.extend(series.or_else(|| blocks(kernels, ranks)));
         }
     }
+    find_hidden(kernels, &mut found);
     (found, unreported)
+}
+
+/// Finds the series whose meetings run beside other streams of their ranks: what runs there meanwhile is in none of the
+/// windows, more of it on ranks that wait longer. They are left out where their ranks have others.
+fn find_hidden(kernels: &Kernels, found: &mut Vec<Series>) {
+    /// The share of meetings in which something on another stream begins.
+    const MOST_BESIDE: f64 = 0.1;
+    let is_beside = |number: &u32| {
+        let kernel = &kernels.all[large(*number)];
+        let during = kernels.between(kernel.rank, kernel.start_ns + 1, kernel.stop_ns);
+        kernels.all[during].iter().any(|other| other.stream != kernel.stream)
+    };
+    for series in &mut *found {
+        if let Windows::Meetings(windows) = &series.windows {
+            let meetings = || windows.iter().flat_map(|[_, after]| after);
+            let beside = meetings().filter(|number| is_beside(number)).count() as u64;
+            series.hides_work = real(beside) > MOST_BESIDE * real(meetings().count() as u64);
+        }
+    }
+    let clear = found.iter().filter(|series| !series.hides_work && series.own.rows() >= LEAST_WINDOWS);
+    let clear: BTreeSet<u32> = clear.flat_map(|series| series.ranks.iter().copied()).collect();
+    found.retain(|series| {
+        series.is_timed() || !series.hides_work || series.ranks.iter().any(|rank| !clear.contains(rank))
+    });
 }
 
 /// With fewer windows between meetings of all, blocks of time are compared, too.
@@ -172,28 +201,52 @@ fn between_meetings(kernels: &Kernels, ranks: Vec<u32>, meetings: &[Meeting], un
     if windows.len() < 2 || ranks.len() < 2 {
         return None;
     }
-    let mut own = Table::new(ranks.len());
+    let (mut own, mut without_transfers) = (Table::new(ranks.len()), Table::new(ranks.len()));
     for [before, after] in &windows {
         for ((before, after), rank) in before.iter().zip(after).zip(&ranks) {
             let (from_ns, to_ns) = (kernel(before).stop_ns, kernel(after).start_ns);
             let calls = &kernels.unreported[large(*rank)];
             let is_blind = calls.partition_point(|ns| *ns < from_ns) < calls.partition_point(|ns| *ns <= to_ns);
             *unreported += u64::from(is_blind);
-            own.values.push(if is_blind { f64::NAN } else { own_ns(kernels, *rank, kernel(after), (from_ns, to_ns)) });
+            let [with, without] = match is_blind {
+                true => [f64::NAN; 2],
+                false => own_ns(kernels, *rank, kernel(after), (from_ns, to_ns)),
+            };
+            own.values.push(with);
+            without_transfers.values.push(without);
         }
     }
-    Some(Series { ranks, own, windows: Windows::Meetings(windows) })
+    let is_same =
+        own.values.iter().zip(&without_transfers.values).all(|(with, without)| with.total_cmp(without).is_eq());
+    let without_transfers = (!is_same).then_some(without_transfers);
+    Some(Series { ranks, own, without_transfers, windows: Windows::Meetings(windows), hides_work: false })
 }
 
-/// The time of a rank between two meetings that is its own: not in kernels on the same stream, and not waiting on others.
-fn own_ns(kernels: &Kernels, rank: u32, after: &Kernel, (from_ns, to_ns): (u64, u64)) -> f64 {
+/// The time of a rank between two meetings that is its own: with and without what moved on other streams.
+fn own_ns(kernels: &Kernels, rank: u32, after: &Kernel, (from_ns, to_ns): (u64, u64)) -> [f64; 2] {
+    let whole_ns = real(to_ns.saturating_sub(from_ns));
+    let with = whole_ns - covered_ns(&mut not_own(kernels, rank, after, (from_ns, to_ns)));
+    let between = kernels.all[kernels.between(rank, from_ns, to_ns)].iter().filter(|kernel| kernel.stop_ns <= to_ns);
+    let mut between: Vec<(f64, f64)> = between.map(|kernel| (real(kernel.start_ns), real(kernel.stop_ns))).collect();
+    [with, whole_ns - covered_ns(&mut between)]
+}
+
+/// When a rank is in kernels on the stream of the meeting `after`, or waits on others.
+fn not_own(kernels: &Kernels, rank: u32, after: &Kernel, (from_ns, to_ns): (u64, u64)) -> Vec<(f64, f64)> {
     let between = kernels.all[kernels.between(rank, from_ns, to_ns)].iter().filter(|kernel| kernel.stop_ns <= to_ns);
     let not_own = between.map(|kernel| {
         let until_ns = if kernel.stream == after.stream { kernel.stop_ns } else { kernel.base_ns().min(to_ns) };
         (real(kernel.start_ns), real(until_ns))
     });
-    let mut not_own: Vec<(f64, f64)> = not_own.collect();
-    real(to_ns.saturating_sub(from_ns)) - covered_ns(&mut not_own)
+    not_own.collect()
+}
+
+/// When a rank is in kernels, within a time.
+fn in_kernels(kernels: &Kernels, rank: u32, (from_ns, to_ns): (u64, u64)) -> Vec<(f64, f64)> {
+    let inside = kernels.of_rank(rank).iter().filter(|kernel| kernel.stop_ns > from_ns);
+    let inside = inside.take_while(|kernel| kernel.start_ns < to_ns);
+    let clip = |ns: u64| real(ns.clamp(from_ns, to_ns));
+    inside.map(|kernel| (clip(kernel.start_ns), clip(kernel.stop_ns))).collect()
 }
 
 /// Kernels of the median rank in a block of time. Shorter blocks resonate with the program's period.
@@ -226,34 +279,69 @@ fn blocks(kernels: &Kernels, ranks: Vec<u32>) -> Option<Series> {
     let mut own = Table::new(ranks.len());
     for (from_ns, to_ns) in &times {
         for rank in &ranks {
-            let inside = kernels.of_rank(*rank).iter().filter(|kernel| kernel.stop_ns > *from_ns);
-            let inside = inside.take_while(|kernel| kernel.start_ns < *to_ns);
-            let clip = |ns: u64| real(ns.clamp(*from_ns, *to_ns));
-            let mut inside: Vec<(f64, f64)> =
-                inside.map(|kernel| (clip(kernel.start_ns), clip(kernel.stop_ns))).collect();
+            let mut inside = in_kernels(kernels, *rank, (*from_ns, *to_ns));
             let is_block = to_ns > from_ns;
             let outside_ns = real(to_ns.saturating_sub(*from_ns)) - covered_ns(&mut inside);
             own.values.push(if is_block { outside_ns } else { f64::NAN });
         }
     }
-    Some(Series { ranks, own, windows: Windows::Times(times) })
+    Some(Series { ranks, own, without_transfers: None, windows: Windows::Times(times), hides_work: true })
 }
 
-/// The kernels of a rank in a window whose gaps before them are its own: those on the stream of the meeting, and the
-/// meeting's.
-pub(crate) fn kernels_of_window(kernels: &Kernels, series: &Series, window: usize, column: usize) -> Vec<u32> {
+/// The kernels of a rank that begin in a window, and at its end, stream by stream; and the own time of the rank before
+/// each: from when to when, by a clock that runs while time is its own.
+pub(crate) fn own_gaps(
+    kernels: &Kernels,
+    series: &Series,
+    window: usize,
+    column: usize,
+) -> (Vec<u32>, Vec<(f64, f64)>) {
     let rank = series.ranks[column];
     let (from_ns, to_ns) = series.window_ns(kernels, window, column);
-    let between = kernels.between(rank, from_ns, to_ns);
-    let between = between.filter(|at| kernels.all[*at].stop_ns <= to_ns);
-    let (stream, meeting) = match &series.windows {
-        Windows::Times(_) => (None, None),
-        Windows::Meetings(meetings) => {
-            let meeting = meetings[window][1][column];
-            (Some(kernels.all[large(meeting)].stream), Some(meeting))
-        }
+    let meeting = match &series.windows {
+        Windows::Times(_) => None,
+        Windows::Meetings(meetings) => Some(meetings[window][1][column]),
     };
-    let is_own = |at: &usize| stream.is_none_or(|stream| kernels.all[*at].stream == stream);
-    let all = between.filter(is_own).map(small).chain(meeting);
-    all.filter(|at| kernels.all[large(*at)].before != NONE).collect()
+    let inside = kernels.between(rank, from_ns, to_ns).map(small).chain(meeting);
+    let all: Vec<u32> = inside.filter(|at| kernels.all[large(*at)].before != NONE).collect();
+    let mut not_own = match meeting {
+        Some(meeting) => not_own(kernels, rank, &kernels.all[large(meeting)], (from_ns, to_ns)),
+        None => in_kernels(kernels, rank, (from_ns, to_ns)),
+    };
+    not_own.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // The own time up to the begin of each interval that is not.
+    let (mut ends, mut own) = (vec![real(from_ns)], vec![(real(from_ns), 0.0)]);
+    for (begin, end) in not_own {
+        let last = ends[ends.len() - 1];
+        if end > last {
+            let (_, before) = own[own.len() - 1];
+            own.push((end, before + (begin - last).max(0.0)));
+            ends.push(end);
+        }
+    }
+    let starts: Vec<f64> = own.iter().map(|(end, _)| *end).collect();
+    let own_until = |ns: u64| {
+        let at = real(ns.clamp(from_ns, to_ns));
+        let next = starts.partition_point(|start| *start <= at).max(1);
+        let (end, before) = own[next - 1];
+        // Within the next interval that is not own, the clock stands.
+        own.get(next).map_or(before + (at - end), |(_, until)| (before + (at - end)).min(*until))
+    };
+    let gap = |number: &u32| {
+        let kernel = &kernels.all[large(*number)];
+        (own_until(kernel.start_ns - kernel.gap_ns(&kernels.all)), own_until(kernel.start_ns))
+    };
+    let mut streams: Vec<u32> = Vec::new();
+    let place = |streams: &mut Vec<u32>, stream: u32| {
+        streams.iter().position(|known| *known == stream).unwrap_or_else(|| {
+            streams.push(stream);
+            streams.len() - 1
+        })
+    };
+    let mut placed: Vec<(usize, u32)> =
+        all.iter().map(|at| (place(&mut streams, kernels.all[large(*at)].stream), *at)).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    let all: Vec<u32> = placed.into_iter().map(|(_, at)| at).collect();
+    let gaps = all.iter().map(gap).collect();
+    (all, gaps)
 }

@@ -129,7 +129,9 @@ impl Simulation {
             start_ns: whole(start),
             stop_ns: whole(stop),
             wait_ns: 0,
+            launched_ns: whole(self.hosts[rank]),
             before: NONE,
+            after: NONE,
             ends: (0, 0),
         };
         self.kernels.push((kernel, Vec::new()));
@@ -172,18 +174,30 @@ impl Simulation {
         self.collectives.push((flow, communicator, made, is_first));
     }
 
-    /// A message; `is_buffered`: neither the send nor its host waits for the receive.
+    /// A message on one stream; `is_buffered`: neither the send nor its host waits for the receive.
     pub(super) fn message(&mut self, communicator: u32, from: usize, to: usize, ns: f64, is_buffered: bool) {
-        let (sent, received) = (self.launch(from, 0), self.launch(to, 0));
+        self.message_on(communicator, [from, to], [0, 0], ns, is_buffered);
+    }
+
+    /// A message that is sent on one stream and received on another.
+    pub(super) fn message_on(
+        &mut self,
+        communicator: u32,
+        [from, to]: [usize; 2],
+        [sends, receives]: [u32; 2],
+        ns: f64,
+        is_buffered: bool,
+    ) {
+        let (sent, received) = (self.launch(from, sends), self.launch(to, receives));
         let come = sent.max(received);
         let send_end = if is_buffered { sent + ns } else { come + ns };
-        let send = self.kernel(from, (0, communicator), sent, send_end);
-        let receive = self.kernel(to, (0, communicator), received, (sent.max(received) + ns).max(send_end));
+        let send = self.kernel(from, (sends, communicator), sent, send_end);
+        let receive = self.kernel(to, (receives, communicator), received, (come + ns).max(send_end));
         self.kernels[send].1.push((true, receive));
         self.kernels[receive].1.push((false, send));
-        self.synchronize(to, 0);
+        self.synchronize(to, receives);
         if !is_buffered {
-            self.synchronize(from, 0);
+            self.synchronize(from, sends);
         }
     }
 

@@ -176,7 +176,7 @@ fn clocks_do_not_matter_for_who_is_late() {
 
 #[test]
 fn a_slow_stage_of_a_pipeline_is_named() {
-    let pipeline = |slow: Option<usize>, factor: f64, is_buffered: bool| {
+    let pipeline = |slow: Option<usize>, factor: f64, is_buffered: bool, streams: [u32; 2]| {
         let mut simulation = Simulation::new(4);
         let world = simulation.communicator(0..4);
         let mut random = Random::new(16);
@@ -190,9 +190,11 @@ fn a_slow_stage_of_a_pipeline_is_named() {
                     simulation.work(stage, 2.0 * MS * factor * (1.0 + 0.02 * random.exponential()));
                     match stage {
                         0 if is_back => {}
-                        stage if is_back => simulation.message(world, stage, stage - 1, 0.1 * MS, is_buffered),
-                        3 => {}
-                        stage => simulation.message(world, stage, stage + 1, 0.1 * MS, is_buffered),
+                        3 if !is_back => {}
+                        stage => {
+                            let next = if is_back { stage - 1 } else { stage + 1 };
+                            simulation.message_on(world, [stage, next], streams, 0.1 * MS, is_buffered);
+                        }
                     }
                 }
             }
@@ -200,21 +202,122 @@ fn a_slow_stage_of_a_pipeline_is_named() {
         }
         simulation
     };
-    for is_buffered in [true, false] {
+    for (is_buffered, streams) in [(true, [0, 0]), (false, [0, 0]), (true, [3, 4]), (false, [3, 4])] {
         for stage in 0..4_usize {
-            let simulation = pipeline(Some(stage), 1.5, is_buffered);
+            let simulation = pipeline(Some(stage), 1.5, is_buffered, streams);
             let found = judge(&simulation);
-            assert_eq!(late(&found), [u32::try_from(stage).expect("small")], "{is_buffered}");
+            assert_eq!(late(&found), [u32::try_from(stage).expect("small")], "{is_buffered} {streams:?}");
             let of_others = |simulation: &Simulation| -> f64 {
                 let times = in_operations(&simulation.kernels());
                 times.iter().enumerate().filter(|(rank, _)| *rank != stage).map(|(_, ns)| ns).sum()
             };
-            let truth = of_others(&simulation) - of_others(&pipeline(None, 1.0, is_buffered));
+            let truth = of_others(&simulation) - of_others(&pipeline(None, 1.0, is_buffered, streams));
             let off = found.late.lost_ns / truth - 1.0;
-            assert!(off.abs() < 0.1, "{is_buffered} {stage}: {} of {truth}: off by {off}", found.late.lost_ns);
+            assert!(
+                off.abs() < 0.1,
+                "{is_buffered} {streams:?} {stage}: {} of {truth}: off by {off}",
+                found.late.lost_ns
+            );
         }
-        assert_eq!(late(&judge(&pipeline(None, 1.0, is_buffered))), [0_u32; 0]);
+        assert_eq!(late(&judge(&pipeline(None, 1.0, is_buffered, streams))), [0_u32; 0]);
     }
+}
+
+/// The GPU of rank 3 is late by `late` on a stream of its own, beside a collective of 2 ms on another stream.
+fn beside_another_stream(late: f64) -> Simulation {
+    let mut simulation = Simulation::new(4);
+    let (tensor, data) = (simulation.communicator(0..4), simulation.communicator(0..4));
+    let mut random = Random::new(6);
+    for _ in 0..100 {
+        for rank in 0..4 {
+            simulation.work(rank, 5.0 * MS * (1.0 + 0.01 * random.exponential()));
+        }
+        simulation.collective_on(data, 1, Flow::AllToAll, 0, 2.0 * MS, false);
+        (0..4).for_each(|rank| simulation.work(rank, if rank == 3 { late } else { 0.0 }));
+        simulation.collective_on(tensor, 0, Flow::AllToAll, 0, 0.2 * MS, false);
+        for rank in 0..4 {
+            simulation.synchronize(rank, 0);
+            simulation.synchronize(rank, 1);
+        }
+    }
+    simulation
+}
+
+/// What ranks lose is the time that a rank is longer than what runs beside it anyway.
+#[test]
+fn what_runs_on_another_stream_is_no_lateness() {
+    let of_others = |simulation: &Simulation| in_operations(&simulation.kernels())[..3].iter().sum::<f64>();
+    let hidden = judge(&beside_another_stream(MS));
+    assert!(late(&hidden).is_empty(), "1 ms is hidden by the collective of 2 ms: {:?}", hidden.late);
+    let longer = judge(&beside_another_stream(5.0 * MS));
+    assert_eq!(late(&longer), [3]);
+    let truth = of_others(&beside_another_stream(5.0 * MS)) - of_others(&beside_another_stream(0.0));
+    let off = longer.late.lost_ns / truth - 1.0;
+    assert!(off.abs() < 0.1, "{} of {truth}: off by {off}", longer.late.lost_ns);
+}
+
+/// Tensor parallel within four ranks, data parallel over four replicas on a stream of its own, rank 5 slow.
+#[test]
+fn partners_of_a_late_rank_are_not_late() {
+    let job = |more: f64| {
+        let mut simulation = Simulation::new(16);
+        let tensor: Vec<u32> = (0..4).map(|replica| simulation.communicator(4 * replica..4 * replica + 4)).collect();
+        let data: Vec<u32> =
+            (0..4).map(|rank| simulation.communicator((0..4).map(move |replica| rank + 4 * replica))).collect();
+        let mut random = Random::new(3);
+        for _ in 0..20 {
+            for _ in 0..6 {
+                for rank in 0..16 {
+                    let factor = if rank == 5 { 1.0 + more } else { 1.0 };
+                    simulation.work(rank, MS * factor * (1.0 + 0.01 * random.exponential()));
+                }
+                tensor.iter().for_each(|group| simulation.collective(*group, 0.2 * MS));
+                for group in &data {
+                    simulation.collective_on(*group, 9, Flow::AllToAll, 0, 0.5 * MS, false);
+                }
+            }
+            (0..16).for_each(|rank| simulation.synchronize(rank, 9));
+        }
+        simulation
+    };
+    assert!(late(&judge(&job(0.0))).is_empty());
+    for more in [0.2, 0.5] {
+        assert_eq!(late(&judge(&job(more))), [5], "{more}");
+    }
+}
+
+/// Work that grows from rank to rank, as that of causal attention in a ring: no rank is late.
+#[test]
+fn ranks_that_differ_by_design_are_not_late() {
+    let job = rounds(8, 100, 0.01, |_, rank, _| 0.1 * real(rank as u64));
+    assert!(late(&judge(&job)).is_empty());
+}
+
+/// Each step makes a communicator anew: no later collective on it makes its first one warm-up.
+#[test]
+fn communicators_of_one_collective_are_compared() {
+    let job = |more: f64| {
+        let mut simulation = Simulation::new(6);
+        let mut random = Random::new(8);
+        for _ in 0..60 {
+            let world = simulation.communicator(0..6);
+            for rank in 0..6 {
+                let factor = if rank == 2 { 1.0 + more } else { 1.0 };
+                simulation.work(rank, 4.0 * MS * factor * (1.0 + 0.01 * random.exponential()));
+            }
+            simulation.collective(world, 0.5 * MS);
+        }
+        simulation
+    };
+    assert!(late(&judge(&job(0.0))).is_empty());
+    let found = judge(&job(0.3));
+    assert_eq!(late(&found), [2]);
+    let of_others = |simulation: &Simulation| {
+        let times = in_operations(&simulation.kernels());
+        times.iter().enumerate().filter(|(rank, _)| *rank != 2).map(|(_, ns)| ns).sum::<f64>()
+    };
+    let truth = of_others(&job(0.3)) - of_others(&job(0.0));
+    assert!((found.late.lost_ns / truth - 1.0).abs() < 0.05, "{} of {truth}", found.late.lost_ns);
 }
 
 type Noise = (&'static str, usize, fn(&mut NoiseState, u64, usize, &mut Random) -> f64);

@@ -355,6 +355,9 @@ pub(super) fn path_parts(
             .and_then(|rank| analysis.tables.during(trace, rank, computing.remove(&rank)?)),
         ns,
         share: share(ns, length_ns),
+        lost_ns: rank
+            .filter(|_| kind == PathKind::Computing)
+            .and_then(|rank| analysis.report.ranks.get(index(rank))?.alone_ns),
         times,
     });
     let mut parts: Vec<PathPart> = parts.collect();

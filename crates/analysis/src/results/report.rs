@@ -569,6 +569,8 @@ pub struct PathPart {
     /// Length of this part: the job would be shorter by at most this much if the part took no time.
     pub ns: u64,
     pub share: f64,
+    /// Of computing of a late rank: what the others lose by this rank alone, in ns; see `alone_ns` of the rank.
+    pub lost_ns: Option<u64>,
     /// How often the path goes through it.
     pub times: u64,
 }

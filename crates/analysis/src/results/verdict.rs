@@ -223,7 +223,7 @@ pub struct Cause {
     /// Whether the cause stopped a few operations for long instead of affecting most of them.
     pub is_stall: bool,
     pub sentence: String,
-    /// What supports it, in one sentence; null for causes that stopped a few operations, and if it is the program's end.
+    /// What supports it, in one sentence; null of what had not ended.
     pub evidence: Option<String>,
 }
 

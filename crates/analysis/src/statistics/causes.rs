@@ -7,7 +7,7 @@ use crate::lateness::late::{LEAST_SHARE, LateRank};
 use crate::links::slow::{Shared, SlowLink};
 use crate::results::{Anomaly, Cause, CauseKind, CausePhase, LinkKey};
 use crate::statistics::anomalies::Inputs;
-use crate::statistics::lines::{late_evidence, late_line, link_evidence, link_line};
+use crate::statistics::lines::{late_evidence, late_line, link_evidence, link_line, stall_line};
 use crate::statistics::network::key;
 use crate::units::{plural, real, time, whole};
 use nccl_events::ids::index as large;
@@ -58,11 +58,6 @@ impl Inputs<'_> {
         let operations_ns = self.waiting.total.operations_ns;
         (operations_ns > 0).then(|| real(lost_ns) / real(operations_ns))
     }
-}
-
-/// For example ", 12.3 % of the time of all ranks in operations".
-fn share_text(share: Option<f64>) -> String {
-    share.map(|share| format!(", {:.1} % of the time of all ranks in operations", share * 100.0)).unwrap_or_default()
 }
 
 impl Inputs<'_> {
@@ -134,26 +129,15 @@ impl Inputs<'_> {
             let instances = cause_anomalies.len() as u64;
             let first_ns = cause_anomalies.iter().map(|anomaly| anomaly.start_ns).min().unwrap_or(0);
             let share = self.share(lost_ns);
-            let name = |rank: Option<u32>| {
-                rank.and_then(|rank| self.ranks.get(large(rank))).map_or("a rank", |rank| rank.name.as_str())
-            };
-            let what = match (kind, link) {
-                (CauseKind::SlowConnection, Some(link)) => {
-                    let channel = link.channel.map(|channel| format!(" on channel {channel}")).unwrap_or_default();
-                    format!("The network from {} to {}{channel} stalled in", name(link.from), name(link.to))
-                }
-                (CauseKind::WaitedForGpu, _) => "Proxies waited for GPUs in".to_owned(),
-                (CauseKind::WaitedForPeer, _) => "Proxies waited for receivers in".to_owned(),
-                _ => "For a reason that the recording does not show, time was lost in".to_owned(),
-            };
-            let sentence = format!(
-                "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.",
+            let mut cause = Cause { kind, rank, link, lost_ns, share, instances, is_stall: true, ..Cause::default() };
+            cause.sentence = stall_line(self.ranks, &cause);
+            cause.evidence = Some(format!(
+                "{} took more than ten times as long as usual, first at {}: {} were lost.",
                 plural(instances, "collective", "collectives"),
                 time(first_ns),
                 time(lost_ns),
-                share_text(share),
-            );
-            Cause { kind, rank, link, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
+            ));
+            cause
         });
         causes.collect()
     }

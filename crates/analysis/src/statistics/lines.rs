@@ -4,10 +4,10 @@ use crate::lateness::chance::Test;
 use crate::lateness::late::LateRank;
 use crate::links::slow::{STEADY, Shared, SlowLink};
 use crate::read::Tables;
-use crate::results::{Cause, Delay, Rank, Why};
+use crate::results::{Cause, CauseKind, Delay, LinkKey, Rank, Why};
 use crate::statistics::network::key;
 use crate::units;
-use crate::units::{count, real, time};
+use crate::units::{count, plural, real, time};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::index as large;
 
@@ -134,33 +134,43 @@ fn cut(name: &str, most: usize) -> String {
     if name.chars().count() > most { short + "…" } else { name.to_owned() }
 }
 
+/// `The link from rank 3 to 4`.
+fn ends_name(ranks: &[Rank], ends: &LinkKey) -> String {
+    let name =
+        |rank: Option<u32>| Some(ranks.get(large(rank?))?).map(|rank| (rank.number, cut(&rank.name, MOST_OF_NAME)));
+    let (_, from) = name(ends.from).unwrap_or_default();
+    let to = match name(ends.to) {
+        Some((Some(number), _)) if from.starts_with("rank ") => number.to_string(),
+        Some((_, name)) => name,
+        None => format!("rank {} of the communicator", ends.peer.unwrap_or_default()),
+    };
+    let channel = ends.channel.map(|channel| format!(" on channel {channel}")).unwrap_or_default();
+    format!("The link from {from} to {to}{channel}")
+}
+
+/// How far a name of several in a line reaches.
+const MOST_OF_NAME: usize = 24;
+
 /// A slow link by name: `The link from rank 3 to 4`, `The network interface of node2`, `Channel 1`.
 fn link_name(tables: &Tables, ranks: &[Rank], shared: &Shared) -> String {
-    const MOST: usize = 24;
-    let known = |rank: Option<u32>| rank.and_then(|rank| ranks.get(large(rank)));
-    let ends = |pair| {
-        let ends = key(tables, pair);
-        let name = |rank: &Rank| cut(&rank.name, MOST);
-        let from = known(ends.from).map_or_else(String::new, name);
-        let to = match known(ends.to) {
-            Some(Rank { number: Some(number), .. }) if from.starts_with("rank ") => number.to_string(),
-            Some(rank) => name(rank),
-            None => format!("rank {} of the communicator", ends.peer.unwrap_or_default()),
-        };
-        format!("The link from {from} to {to}")
-    };
     match shared {
         Shared::Rank(rank) => {
-            let (name, host) = known(Some(*rank)).map_or(("", ""), |rank| (rank.name.as_str(), rank.host.as_str()));
+            let rank = ranks.get(large(*rank));
+            let (name, host) = rank.map_or(("", ""), |rank| (rank.name.as_str(), rank.host.as_str()));
             // "rank 12 (node3)"; a longer name says itself where it is.
-            let host =
-                if host.is_empty() || name.len() > 12 { String::new() } else { format!(" ({})", cut(host, MOST)) };
-            format!("The network interface of {}{host}", cut(name, MOST))
+            let host = if host.is_empty() || name.len() > 12 {
+                String::new()
+            } else {
+                format!(" ({})", cut(host, MOST_OF_NAME))
+            };
+            format!("The network interface of {}{host}", cut(name, MOST_OF_NAME))
         }
-        Shared::Host(host) => format!("The network interface of {}", cut(host, 2 * MOST)),
+        Shared::Host(host) => format!("The network interface of {}", cut(host, 2 * MOST_OF_NAME)),
         Shared::Channel(_, channel) => format!("Channel {channel}"),
-        Shared::Pair(pair) => ends(*pair),
-        Shared::Connection((pair, channel)) => format!("{} on channel {channel}", ends(*pair)),
+        Shared::Pair(pair) => ends_name(ranks, &key(tables, *pair)),
+        Shared::Connection((pair, channel)) => {
+            ends_name(ranks, &LinkKey { channel: Some(*channel), ..key(tables, *pair) })
+        }
         Shared::Kind => "Links between two groups of hosts".to_owned(),
     }
 }
@@ -189,6 +199,23 @@ pub(super) fn link_line(
     lines.into_iter().min_by_key(|line| line.chars().count().saturating_sub(MOST_CHARACTERS)).unwrap_or_default()
 }
 
+/// The line of what stopped a few collectives.
+pub(super) fn stall_line(ranks: &[Rank], cause: &Cause) -> String {
+    let collectives = plural(cause.instances, "collective", "collectives");
+    let lost = match cause.share {
+        Some(share) => format!("{} of communication time lost", percent(share)),
+        None => format!("{} lost", time(cause.lost_ns)),
+    };
+    match (cause.kind, &cause.link) {
+        (CauseKind::SlowConnection, Some(link)) => {
+            format!("{} stalled in {collectives}: {lost}", ends_name(ranks, link))
+        }
+        (CauseKind::WaitedForGpu, _) => format!("Proxies waited for GPUs in {collectives}: {lost}"),
+        (CauseKind::WaitedForPeer, _) => format!("Proxies waited for receivers in {collectives}: {lost}"),
+        _ => format!("Stalls in {collectives}: {lost}, the recording does not show why"),
+    }
+}
+
 /// What a slow link was compared with.
 pub(super) fn link_evidence(tables: &Tables, ranks: &[Rank], slow: &SlowLink, fit: Option<(f64, f64)>) -> String {
     let pairs = if slow.pairs > 1 { format!(" on {} pairs of ranks", count(slow.pairs)) } else { String::new() };
@@ -215,7 +242,7 @@ pub(super) fn probability(p_value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{CauseKind, CausePhase};
+    use crate::results::CausePhase;
 
     /// Names, hosts, paths and numbers of any length.
     #[test]
@@ -280,6 +307,13 @@ mod tests {
                     lost_ns: 1e9,
                     pairs: 2,
                 };
+                let link = LinkKey { from: Some(0), channel: Some(31), peer: Some(99_999), ..LinkKey::default() };
+                for kind in [CauseKind::SlowConnection, CauseKind::WaitedForPeer, CauseKind::Unknown] {
+                    let cause =
+                        Cause { kind, link: Some(link), instances: 12_345, share: Some(0.1), ..Cause::default() };
+                    let line = stall_line(&ranks, &cause);
+                    assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");
+                }
                 for (since_ns, share) in [(None, None), (None, Some(0.123)), (Some(123_456_789_012), Some(0.123))] {
                     let line = link_line(&tables, &ranks, &slow, since_ns, share);
                     assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");

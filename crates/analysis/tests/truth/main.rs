@@ -236,10 +236,7 @@ fn a_stall_is_found_with_its_reason_and_place() {
     assert_eq!((anomaly.kind, anomaly.sequence), (CauseKind::SlowConnection, Some(30)), "{}", anomaly.sentence);
     assert_eq!((link.from, link.to, link.channel), (Some(6), Some(7), Some(1)));
     let sentence = &report.verdict.sentence;
-    assert!(
-        sentence.starts_with("The network from rank 6 to rank 7 on channel 1 stalled in 1 collective"),
-        "{sentence}"
-    );
+    assert!(sentence.starts_with("The link from rank 6 to 7 on channel 1 stalled in 1 collective: "), "{sentence}");
 }
 
 #[test]

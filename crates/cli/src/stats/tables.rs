@@ -604,13 +604,15 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
             ("in", |(report, row)| text(place(report, row))),
             ("at_most", |(_, row)| time(row.ns)),
             ("share", |(_, row)| Cell::Share(row.share)),
+            ("lost", |(_, row)| optional(row.lost_ns, time)),
             ("times", |(_, row)| Cell::Count(row.times)),
             ("communicator", |(report, row)| optional(row.communicator, |number| text(communicator(report, number)))),
         ],
     );
     sheet.remark = report.critical_path.as_ref().map(|path| {
         format!(
-            "{} Without a part the run is shorter by at_most; less if another path is nearly as long.",
+            "{} Without a part the run is shorter by at_most; less if another path is nearly as long. lost: what other \
+             ranks lose, because this one is late.",
             path.sentence
         )
     });
