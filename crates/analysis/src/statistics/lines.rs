@@ -142,7 +142,7 @@ fn ends_name(ranks: &[Rank], ends: &LinkKey) -> String {
     let to = match name(ends.to) {
         Some((Some(number), _)) if from.starts_with("rank ") => number.to_string(),
         Some((_, name)) => name,
-        None => format!("rank {} of the communicator", ends.peer.unwrap_or_default()),
+        None => format!("peer {}", ends.peer.unwrap_or_default()),
     };
     let channel = ends.channel.map(|channel| format!(" on channel {channel}")).unwrap_or_default();
     format!("The link from {from} to {to}{channel}")
@@ -208,7 +208,8 @@ pub(super) fn stall_line(ranks: &[Rank], cause: &Cause) -> String {
     };
     match (cause.kind, &cause.link) {
         (CauseKind::SlowConnection, Some(link)) => {
-            format!("{} stalled in {collectives}: {lost}", ends_name(ranks, link))
+            let line = format!("{} stalled in {collectives}: {lost}", ends_name(ranks, link));
+            if line.chars().count() <= MOST_CHARACTERS { line } else { line.replace(" of communication time", "") }
         }
         (CauseKind::WaitedForGpu, _) => format!("Proxies waited for GPUs in {collectives}: {lost}"),
         (CauseKind::WaitedForPeer, _) => format!("Proxies waited for receivers in {collectives}: {lost}"),
