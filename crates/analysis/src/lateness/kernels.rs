@@ -85,6 +85,8 @@ pub(crate) struct Kernels {
     pub(crate) ranks: Vec<Range<usize>>,
     /// By rank: when it called NCCL for operations that NCCL does not report, sorted.
     pub(crate) unreported: Vec<Vec<u64>>,
+    /// By rank: when operations of it were not recorded, which others took part in or recording was off; sorted, apart.
+    pub(crate) unrecorded: Vec<Vec<(u64, u64)>>,
     /// In messages: for how long it is not known whether ranks waited, because of the clocks.
     pub(crate) unclear_ns: u64,
 }

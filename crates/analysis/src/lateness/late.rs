@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::lateness::chance::{IMPROBABLE, Suspicion, Table, Test, UNLIKELY, memory, suspicions};
 use crate::lateness::kernels::{Collective, Kernels};
 use crate::lateness::replay::Replay;
-use crate::lateness::series::{self, Series, Windows, own_gaps};
+use crate::lateness::series::{self, Blind, Series, Windows, own_gaps};
 use crate::read::NONE;
 use crate::statistics::numeric::{median, quantile};
 use crate::units::real;
@@ -101,8 +101,8 @@ pub(crate) struct Late {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lateness {
     pub(crate) series: Vec<Series>,
-    /// Own times that are not known, because NCCL does not report what ran in between.
-    pub(crate) unreported: u64,
+    /// Own times that are not known.
+    pub(crate) blind: Blind,
     /// By rank.
     pub(crate) own: Vec<OwnTime>,
     /// By rank: how long others waited while it was the last to come, in ns.
@@ -207,7 +207,7 @@ type Candidate = (usize, Suspicion, BTreeSet<usize>);
 impl Lateness {
     /// `operations_ns`: the time of all ranks in operations.
     pub(crate) fn new(kernels: &Kernels, operations_ns: f64) -> Self {
-        let (series, unreported) = series::find(kernels);
+        let (series, blind) = series::find(kernels);
         let tested: Vec<(Vec<Suspicion>, Vec<Suspicion>)> = series.par_iter().map(suspicions_in).collect();
         // The probability of all series together, not of each.
         let count = real(series.len() as u64);
@@ -238,10 +238,11 @@ impl Lateness {
         let cells: usize = series.iter().map(|series| series.own.values.len()).sum();
         let mut found = Self {
             series,
-            unreported,
+            blind,
             own,
             awaited_ns: kernels.awaited_ns(),
-            unclear: missing(kernels, operations_ns).max(real(unreported) / real(cells.max(1) as u64)),
+            unclear: missing(kernels, operations_ns)
+                .max(real(blind.unreported.max(blind.unrecorded)) / real(cells.max(1) as u64)),
             by_lengths: kernels.collectives.iter().filter(|one| one.is_by_lengths).count() as u64,
             pauses: pauses(kernels, operations_ns),
             ..Self::default()

@@ -10,11 +10,12 @@ use crate::read::archive::{Clock, Trace, try_in_parallel};
 use crate::read::{NONE, Tables};
 use crate::statistics::collectives::{Filter, Incomparable, Instances};
 use crate::statistics::messages::Pairing;
+use crate::statistics::numeric::union;
 use crate::units::whole;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::sort::Gather;
-use otf2::{CommRef, LocationRef};
+use otf2::{CommRef, EventKind, LocationGroupRef, LocationRef, MeasurementMode};
 
 nccl_events::fields! {
     struct HostFields {
@@ -31,6 +32,8 @@ nccl_events::fields! {
 pub(crate) struct Threads {
     /// The id of a launch, its stream, and when it began; sorted.
     launches: Vec<(u64, u64, u64)>,
+    /// Processes, and when their recording was off.
+    off: Vec<(LocationGroupRef, (u64, u64))>,
     /// The id, the rank's row of [`crate::read::Members`], and when it was called.
     calls: Vec<(u64, u32, u64)>,
 }
@@ -42,6 +45,7 @@ impl Threads {
         for thread in try_in_parallel(threads, |thread| Self::of_thread(trace, tables, thread))? {
             found.launches.extend(thread.launches);
             found.calls.extend(thread.calls);
+            found.off.extend(thread.off);
         }
         nccl_events::sort::sort(&mut found.launches);
         Ok(found)
@@ -51,7 +55,20 @@ impl Threads {
         let clock = Clock::from_trace(trace);
         let (mut found, members) = (Self::default(), &tables.members);
         let mut regions: Regions<'_, HostFields<'_>> = Regions::new(trace);
+        let process = trace.process(trace.group(thread));
+        let mut off_ns = None;
         trace.archive.for_each_event(&[thread], |_, event| {
+            if let EventKind::MeasurementOnOff(mode) = event.kind {
+                match (mode, off_ns) {
+                    (MeasurementMode::Off, None) => off_ns = Some(clock.ns(event.time)),
+                    (MeasurementMode::On, Some(from_ns)) => {
+                        found.off.push((process, (from_ns, clock.ns(event.time))));
+                        off_ns = None;
+                    }
+                    _ => {}
+                }
+                return ControlFlow::Continue(());
+            }
             let StepOf::Entered(instance) = regions.step(event) else { return ControlFlow::Continue(()) };
             let HostFields { event: Some(id), stream, bytes, comm, rank } = instance.fields else {
                 return ControlFlow::Continue(());
@@ -71,6 +88,7 @@ impl Threads {
             }
             ControlFlow::Continue(())
         })?;
+        found.off.extend(off_ns.map(|from_ns| (process, (from_ns, u64::MAX))));
         Ok(found)
     }
 
@@ -151,6 +169,7 @@ pub(crate) fn kernels(
     let at = |all: &[Kernel], rank: usize| all.partition_point(|kernel| large(kernel.rank) < rank);
     found.ranks = (0..count).map(|rank| at(&found.all, rank)..at(&found.all, rank + 1)).collect();
     found.unreported = unreported(tables, threads);
+    found.unrecorded = unrecorded(tables, &found, threads);
     found.relate();
     (found, firsts)
 }
@@ -275,6 +294,30 @@ pub(crate) fn late_operations(kernels: &Kernels, rows: &[u32], late: &Late) -> B
         (rank.rank, latest.into_iter().filter_map(|(number, ns)| of_kernel(number, ns)).collect())
     };
     late.ranks.iter().map(of_rank).gather()
+}
+
+/// By rank: when recording was off, and when other ranks were in collectives of which it has no operation.
+fn unrecorded(tables: &Tables, kernels: &Kernels, threads: &Threads) -> Vec<Vec<(u64, u64)>> {
+    let members = &tables.members;
+    let mut found: Vec<Vec<(u64, u64)>> = vec![Vec::new(); members.job_ranks.len()];
+    for (rank, intervals) in members.job_ranks.iter().zip(&mut found) {
+        let of_process = threads.off.iter().filter(|(process, _)| *process == rank.process);
+        intervals.extend(of_process.map(|(_, interval)| *interval));
+    }
+    for collective in kernels.collectives.iter().filter(|collective| !collective.is_whole) {
+        let known = || kernels.members_of(collective).iter().map(|kernel| &kernels.all[large(*kernel)]);
+        let (Some(from_ns), Some(to_ns)) =
+            (known().map(|kernel| kernel.start_ns).min(), known().map(|kernel| kernel.stop_ns).max())
+        else {
+            continue;
+        };
+        let size = small(members.size(collective.communicator));
+        let ranks = (0..size).filter_map(|number| members.job_rank(collective.communicator, number));
+        for rank in ranks.filter(|rank| known().all(|kernel| kernel.rank != *rank)) {
+            found[large(rank)].push((from_ns, to_ns));
+        }
+    }
+    found.into_iter().map(union).collect()
 }
 
 /// By rank: when it called for what has no operation.

@@ -56,29 +56,36 @@ struct Meeting {
     kernels: Vec<u32>,
 }
 
-/// All series of a job. Also returns how many own times are not known, because NCCL does not report what ran.
-pub(crate) fn find(kernels: &Kernels) -> (Vec<Series>, u64) {
+/// How many own times are not known: because NCCL does not report what ran, or because it was not recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Blind {
+    pub(crate) unreported: u64,
+    pub(crate) unrecorded: u64,
+}
+
+/// All series of a job.
+pub(crate) fn find(kernels: &Kernels) -> (Vec<Series>, Blind) {
     let components = kernels.components();
-    let mut unreported = 0;
+    let mut blind = Blind::default();
     let mut found: Vec<Series> = Vec::new();
     for ((ranks, _), (mut meetings, rooted)) in meetings(kernels, &components) {
         // Where few meet, own times between collectives with a root are compared, too.
         if meetings.len() <= LEAST_WINDOWS {
             meetings.extend(rooted);
         }
-        found.extend(between_meetings(kernels, ranks, &meetings, &mut unreported));
+        found.extend(between_meetings(kernels, ranks, &meetings, &mut blind));
     }
     for ranks in components {
         let is_covered = |series: &Series| series.ranks == ranks && series.own.rows() >= LEAST_WINDOWS;
         if !found.iter().any(is_covered) {
             let steps = in_step(kernels, &ranks);
-            let series = between_meetings(kernels, ranks.clone(), &steps, &mut unreported);
+            let series = between_meetings(kernels, ranks.clone(), &steps, &mut blind);
             let series = series.filter(|series| series.own.rows() >= LEAST_WINDOWS);
             found.extend(series.or_else(|| blocks(kernels, ranks)));
         }
     }
     find_hidden(kernels, &mut found);
-    (found, unreported)
+    (found, blind)
 }
 
 /// Finds the series whose meetings run beside other streams of their ranks: what runs there meanwhile is in none of the
@@ -174,7 +181,7 @@ fn in_step(kernels: &Kernels, ranks: &[u32]) -> Vec<Meeting> {
     steps.collect()
 }
 
-fn between_meetings(kernels: &Kernels, ranks: Vec<u32>, meetings: &[Meeting], unreported: &mut u64) -> Option<Series> {
+fn between_meetings(kernels: &Kernels, ranks: Vec<u32>, meetings: &[Meeting], blind: &mut Blind) -> Option<Series> {
     let kernel = |number: &u32| &kernels.all[large(*number)];
     let end_ns = |meeting: &Meeting| meeting.kernels.iter().map(|one| kernel(one).stop_ns).max();
     let mut meetings: Vec<&Meeting> = meetings.iter().collect();
@@ -206,9 +213,14 @@ fn between_meetings(kernels: &Kernels, ranks: Vec<u32>, meetings: &[Meeting], un
         for ((before, after), rank) in before.iter().zip(after).zip(&ranks) {
             let (from_ns, to_ns) = (kernel(before).stop_ns, kernel(after).start_ns);
             let calls = &kernels.unreported[large(*rank)];
-            let is_blind = calls.partition_point(|ns| *ns < from_ns) < calls.partition_point(|ns| *ns <= to_ns);
-            *unreported += u64::from(is_blind);
-            let [with, without] = match is_blind {
+            let is_unreported = calls.partition_point(|ns| *ns < from_ns) < calls.partition_point(|ns| *ns <= to_ns);
+            let gaps = &kernels.unrecorded[large(*rank)];
+            let is_unrecorded = gaps
+                .get(gaps.partition_point(|(_, end_ns)| *end_ns < from_ns))
+                .is_some_and(|(begin_ns, _)| *begin_ns <= to_ns);
+            blind.unreported += u64::from(is_unreported);
+            blind.unrecorded += u64::from(is_unrecorded);
+            let [with, without] = match is_unreported || is_unrecorded {
                 true => [f64::NAN; 2],
                 false => own_ns(kernels, *rank, kernel(after), (from_ns, to_ns)),
             };

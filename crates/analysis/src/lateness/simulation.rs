@@ -212,7 +212,11 @@ impl Simulation {
         for (now, before) in (0_u32..).zip(&order) {
             place[*before] = now;
         }
-        let mut found = Kernels { unreported: self.unreported.clone(), ..Kernels::default() };
+        let mut found = Kernels {
+            unreported: self.unreported.clone(),
+            unrecorded: vec![Vec::new(); self.ranks()],
+            ..Kernels::default()
+        };
         for before in &order {
             let (kernel, ends) = &self.kernels[*before];
             let from = u32::try_from(found.ends.len()).expect("few");

@@ -211,8 +211,11 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     if launches_only || judged.unclear > UNCLEAR || judged.series.is_empty() {
         let reason = match () {
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
-            () if real(judged.unreported) > 0.0 && judged.unclear > UNCLEAR => {
+            () if judged.blind.unreported > judged.blind.unrecorded && judged.unclear > UNCLEAR => {
                 format!("NCCL does not report {} of what ran in between", percent(judged.unclear))
+            }
+            () if judged.blind.unrecorded > 0 && judged.unclear > UNCLEAR => {
+                format!("{} of what ran in between was not recorded", percent(judged.unclear))
             }
             () => match incomparable(inputs.instances) {
                 Some((why, number)) => {

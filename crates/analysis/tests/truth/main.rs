@@ -201,6 +201,23 @@ fn what_cannot_be_compared_is_said() {
     assert_eq!(report.operations.len(), 0);
 }
 
+/// A rank of which operations are lost is not longer for what it did in these.
+#[test]
+fn a_rank_whose_operations_are_lost_is_not_late() {
+    for every in [3, 20] {
+        let job = Job::healthy(9);
+        let mut ranks = play(&job);
+        ranks[3].retain(|operation| operation.sequence % every != 1);
+        let report =
+            with_archive(&job, &ranks, |trace| analyse(trace, &Filter::default(), &()).expect("events").report);
+        let sentence = &report.verdict.sentence;
+        assert!(report.causes.is_empty(), "{sentence}");
+        assert!(report.ranks[3].p_value.is_none_or(|p_value| p_value > 0.05), "{every}: {:?}", report.ranks[3]);
+        let expected = if every == 3 { Finding::Unclear } else { Finding::Healthy };
+        assert_eq!(report.verdict.finding, expected, "{sentence}");
+    }
+}
+
 #[test]
 fn filters_leave_the_rest_out() {
     let job = Job::healthy(11);
