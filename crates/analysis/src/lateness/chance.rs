@@ -148,16 +148,26 @@ pub(crate) fn memory(table: &Table) -> (usize, f64) {
     let period = noise.period();
     let noise = if period > 1 { Noise::new(&folded(table, period)) } else { Some(noise) };
     let Some(noise) = noise else { return (period, 1.0) };
-    let correlations: Vec<f64> = (1..(noise.rows / 2).min(MOST_LAGS)).map(|lag| noise.correlation(lag)).collect();
+    let last = (noise.rows / 2).min(MOST_LAGS);
     let (all, count) = (real(noise.rows as u64), real(noise.values.len() as u64));
+    // Mostly a few lags suffice.
+    let mut correlations: Vec<f64> = Vec::new();
     let mut memory: f64 = 1.0;
     for _ in 0..20 {
         let chance = 2.0 / (count / memory.max(1.0)).sqrt();
-        let corrected = correlations.iter().map(|correlation| {
+        let (mut sum, mut lag) = (1.0, 1);
+        while lag < last {
+            if correlations.len() < lag {
+                correlations.push(noise.correlation(lag));
+            }
             // Subtracting the mean hid a part.
-            correlation + (1.0 - correlation) * (memory / all).min(0.9)
-        });
-        let sum = 1.0 + 2.0 * corrected.take_while(|correlation| *correlation >= chance).sum::<f64>();
+            let correlation = correlations[lag - 1];
+            let corrected = correlation + (1.0 - correlation) * (memory / all).min(0.9);
+            if corrected < chance {
+                break;
+            }
+            (sum, lag) = (sum + 2.0 * corrected, lag + 1);
+        }
         if (sum - memory).abs() < 0.05 {
             break;
         }
