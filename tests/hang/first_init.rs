@@ -41,7 +41,7 @@ fn the_rank_that_does_not_come_is_named_and_when_it_comes_all_is_recorded() {
             let report = look(&scratch, &hang);
             waits(&report).map(|waited| (report, waited))
         });
-        let text = report["verdict"]["text"].as_str().expect("a text");
+        let text = report["verdict"]["line"].as_str().expect("a text");
         assert!(text.starts_with(&format!("HANG: rank 3 never came to {CALL}; ranks 0-2 wait for up to ")), "{text}");
         // There is no number yet of which there could be a wrong one.
         assert_eq!(look(&scratch, &["top", "--json"])["processes"].as_array().map(Vec::len), Some(3));
@@ -83,7 +83,7 @@ fn processes_that_were_killed_there_have_an_archive() {
         let processes = report["processes"].as_array()?;
         processes.iter().all(|process| process["process_state"] == "gone").then_some(report)
     });
-    let text = report["verdict"]["text"].as_str().expect("a text");
+    let text = report["verdict"]["line"].as_str().expect("a text");
     assert!(waits(&report).is_some() && text.contains("ranks 0-2 waited"), "{report:#}");
     let _finalized = scratch.finalize().with_code(0);
     let regions = scratch.sound_archive().regions();

@@ -51,7 +51,7 @@ impl Says {
     }
 
     fn has_line(&self, verdict: &Value) -> bool {
-        verdict["text"].as_str().is_some_and(|text| text.contains(self.line))
+        verdict["line"].as_str().is_some_and(|text| text.contains(self.line))
     }
 }
 

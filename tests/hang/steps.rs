@@ -34,7 +34,7 @@ fn a_rank_that_does_not_come_to_a_split_or_to_an_init_is_the_suspect() {
             };
             let report = job.until("2", has_reason("not-called"));
             assert_eq!(suspect(&report), ("not-called", 1, 1), "{report:#}");
-            let text = report["verdict"]["text"].as_str().expect("a text");
+            let text = report["verdict"]["line"].as_str().expect("a text");
             assert!(text.starts_with(&format!("HANG: rank 1 has not called {call}; rank 0 waits for ")), "{text}");
             let calls: Vec<_> =
                 report["ranks"].as_array().into_iter().flatten().map(|row| &row["call"]["name"]).collect();
@@ -42,7 +42,7 @@ fn a_rank_that_does_not_come_to_a_split_or_to_an_init_is_the_suspect() {
             let text = job.look(&["--after", "2"]).with_code(1).stdout;
             assert!(text.contains("where ranks are"), "{text}");
             let dead = job.kill().report("0");
-            let text = dead["verdict"]["text"].as_str().expect("a text");
+            let text = dead["verdict"]["line"].as_str().expect("a text");
             assert!(text.starts_with(&format!("HANG: rank 1 had not called {call}; rank 0 waited for ")), "{text}");
         }
     }

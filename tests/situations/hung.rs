@@ -96,7 +96,7 @@ fn first_in_stats(way: &Way, out: &std::path::Path) {
     assert!(cause["share"].is_null(), "{name}: what did not end is no part of the time that shares are of");
     // Rank 2 of the job holds up the others, but where they wait for each other.
     assert!(cause["rank"].as_u64().is_none_or(|rank| rank == 2), "{name}: {cause:#}");
-    assert_eq!(found["sentence"], job::report(out)["verdict"]["text"], "{name}: one verdict");
+    assert_eq!(found["line"], job::report(out)["verdict"]["line"], "{name}: one verdict");
     let own = found["basis"][0].as_str().expect("a sentence");
     assert!(own.starts_with(begins), "{name}: {found:#}");
     let is_deadlock = way.archived == "deadlock";

@@ -20,7 +20,7 @@ fn only_cause(report: &Value) -> (u64, &str) {
 }
 
 fn has_no_cause(report: &Value) {
-    assert_eq!(report["causes"], Value::Array(Vec::new()), "{}", report["verdict"]["sentence"]);
+    assert_eq!(report["causes"], Value::Array(Vec::new()), "{}", report["verdict"]["line"]);
 }
 
 fn is_near(found: f64, truth: f64) {
@@ -53,8 +53,8 @@ fn pipeline_of<const STAGES: usize>(more_ns: [u64; STAGES], seed: u64) -> Script
 #[test]
 fn a_late_stage_of_a_pipeline_is_the_one_that_all_others_wait_for() {
     let report = stats(&pipeline(MS / 2, 1));
-    assert_eq!(only_cause(&report), (1, "late-rank"), "{}", report["verdict"]["sentence"]);
-    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    assert_eq!(only_cause(&report), (1, "late-rank"), "{}", report["verdict"]["line"]);
+    let sentence = report["verdict"]["line"].as_str().expect("a sentence");
     assert!(sentence.starts_with("Rank 1 is late: 6"), "{sentence}");
     assert_eq!(budget(&report, "not_compared_ns"), 0.0);
     // The neighbours wait for the stage itself.

@@ -143,7 +143,7 @@ fn half_of_the_ranks_can_be_late() {
         let truth = (59 * u64::from(ranks / 2) * 3 * MS) as f64 / all_ns;
         assert!(found.iter().all(|(rank, _)| *rank >= u64::from(ranks / 2)), "{found:?}");
         assert!((sum - truth).abs() <= 0.15 * truth, "{sum}, not {truth}");
-        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+        let sentence = report["verdict"]["line"].as_str().expect("a sentence");
         let begins = if ranks == 8 { "Ranks 4, 5, 6 and 7 are late: " } else { &format!("{} ranks (", ranks / 2) };
         assert!(sentence.starts_with(begins), "{sentence}");
     }

@@ -66,7 +66,7 @@ fn the_last_of_eight_ranks_sleeps_before_each_round() {
 fn what_nccl_does_not_report_accuses_nobody() {
     let shape = "--procs 2 --threads 2 --ops pause,allreduce,broadcast --rounds 12 --pause N";
     is_right_for_one(shape, &[15, 150], false, |_, report| {
-        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+        let sentence = report["verdict"]["line"].as_str().expect("a sentence");
         report["causes"] == Value::Array(Vec::new())
             && sentence.starts_with("Cannot tell who is late: NCCL does not report ")
     });
@@ -86,7 +86,7 @@ fn the_calls_of_a_late_rank_are_named_with_their_range() {
             let Some(report) = report else { return true };
             said.push(report["verdict"].clone());
             let (why, range) = (&report["causes"][0]["why"], serde_json::json!(["step #", "forward"]));
-            let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+            let sentence = report["verdict"]["line"].as_str().expect("a sentence");
             let is_named = sentence.ends_with(", in `step # > forward`");
             // Of the path, the last rank's sleep: in every round but the first, whose operation is warm-up.
             let longest = &report["critical_path"]["parts"][0];

@@ -44,7 +44,7 @@ fn contradicts(report: &Value) -> Option<String> {
     if parts.iter().sum::<u64>() != part("operations_ns") {
         return Some(format!("the parts do not add up: {budget}"));
     }
-    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    let sentence = report["verdict"]["line"].as_str().expect("a sentence");
     let is_of_ranks = !report["causes"][0]["link"].is_object() && report["causes"][0]["kind"] != "slow-nic";
     if is_of_ranks && sentence.chars().count() > 110 {
         return Some(format!("too long: {sentence}"));
@@ -76,11 +76,11 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
 #[test]
 fn since_when_a_rank_is_late_is_said_only_where_the_loss_begins() {
     let later = report_on("a rank that is late from half-way on");
-    let sentence = later["verdict"]["sentence"].as_str().expect("a sentence");
+    let sentence = later["verdict"]["line"].as_str().expect("a sentence");
     assert!(sentence.starts_with("Rank 3 was late from "), "{sentence}");
     assert!(later["causes"][0]["since_ns"].is_u64(), "{}", later["causes"]);
     let always = report_on("a rank that is late to a fourth of the collectives");
-    let sentence = always["verdict"]["sentence"].as_str().expect("a sentence");
+    let sentence = always["verdict"]["line"].as_str().expect("a sentence");
     assert!(sentence.starts_with("Rank 3 is late: "), "{sentence}");
     assert!(always["causes"][0]["since_ns"].is_null(), "{}", always["causes"]);
 }
@@ -89,7 +89,7 @@ fn since_when_a_rank_is_late_is_said_only_where_the_loss_begins() {
 #[test]
 fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
     let report = report_on("the collectives of a rank end later than");
-    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    let sentence = report["verdict"]["line"].as_str().expect("a sentence");
     assert!(sentence.ends_with(", most of it for rank 2, whose own time is usual"), "{sentence}");
     // Of 60 times 3 ms that seven others wait, noise of computing is a small part.
     let awaited_ns = report["ranks"][2]["awaited_ns"].as_f64().expect("a time");

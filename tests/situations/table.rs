@@ -54,7 +54,7 @@ impl Case {
                 cause["kind"] == kind && is_who
             }
             Expected::Pauses(rank) => {
-                let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+                let sentence = report["verdict"]["line"].as_str().expect("a sentence");
                 sentence.ends_with(&format!("all waiting for rank {rank}"))
             }
             _ => report["causes"] == Value::Array(Vec::new()),
@@ -65,7 +65,7 @@ impl Case {
         let is_near = truth.is_none_or(|truth| (share - truth).abs() <= 0.1 * truth);
         let is_right = report["verdict"]["finding"] == finding && is_it && is_near;
         (!is_right).then(|| {
-            let sentence = &report["verdict"]["sentence"];
+            let sentence = &report["verdict"]["line"];
             format!("{:?} with a share of {truth:?}, but {sentence} and {:#}", self.expected, report["causes"])
         })
     }

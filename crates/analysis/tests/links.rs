@@ -62,8 +62,8 @@ fn noise_accuses_no_link() {
 fn a_late_rank_is_no_slow_link() {
     for seed in 0..seeds() {
         let found = report(&ring(seed, Disturbance::LateRank { rank: 3, from: 0, ns: 300_000 }));
-        assert!(links(&found).is_empty(), "{}", found.verdict.sentence);
-        assert_eq!((found.causes.len(), found.causes[0].rank), (1, Some(3)), "{}", found.verdict.sentence);
+        assert!(links(&found).is_empty(), "{}", found.verdict.line);
+        assert_eq!((found.causes.len(), found.causes[0].rank), (1, Some(3)), "{}", found.verdict.line);
     }
 }
 
@@ -118,7 +118,7 @@ fn the_interface_of_a_host_is_named_where_all_its_links_are_slow() {
 fn links_between_racks_are_another_kind() {
     for seed in 0..seeds() {
         let found = report(&ring(seed, Disturbance::Racks { factor: 1.5 }));
-        assert!(links(&found).is_empty(), "{}", found.verdict.sentence);
+        assert!(links(&found).is_empty(), "{}", found.verdict.line);
         let kind = found.verdict.basis.iter().find(|line| line.contains("another kind of link"));
         assert!(kind.is_some_and(|line| line.starts_with("2 links")), "{:#?}", found.verdict.basis);
     }

@@ -47,7 +47,7 @@ fn the_stage_that_delays_a_rank_is_named() {
             assert!(later_ns.abs_diff(LATE_NS) < LATE_NS / 20, "{later_ns}");
             assert_eq!(report.ranks[5].why.as_ref(), Some(why));
             assert!(report.ranks.iter().enumerate().all(|(rank, row)| rank == 5 || row.why.is_none()));
-            let Verdict { sentence, basis, .. } = &report.verdict;
+            let Verdict { line: sentence, basis, .. } = &report.verdict;
             assert!(sentence.ends_with(ends) && sentence.starts_with("Rank 5 is late: "), "{sentence}");
             assert!(basis.iter().any(|line| line.starts_with(evidence)), "{basis:?}");
         }
@@ -61,7 +61,7 @@ fn the_range_next_to_the_call_is_not_blamed_if_all_ranks_are_in_it() {
     let job = Job { wrong, calls: Some(Delayed::Call), has_ranges: true, backward_ns: 195_000, ..Job::healthy(2) };
     let report = analyze(&job, &play(&job));
     let phase = why(&report, 5).phase.as_ref().expect("a range");
-    assert_eq!(phase.path, ["step #", "load"], "{}", report.verdict.sentence);
+    assert_eq!(phase.path, ["step #", "load"], "{}", report.verdict.line);
 }
 
 /// What the archive lacks is said, and the verdict is as without an explanation.
@@ -76,7 +76,7 @@ fn without_calls_no_reason_is_named() {
         why.missing.as_ref().is_some_and(|reason| reason.starts_with("its calls are not in the archive")),
         "{why:?}"
     );
-    assert!(report.verdict.sentence.ends_with(" of communication time lost"), "{}", report.verdict.sentence);
+    assert!(report.verdict.line.ends_with(" of communication time lost"), "{}", report.verdict.line);
 }
 
 /// Four ranks whose operations begin and end at these times.

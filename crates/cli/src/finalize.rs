@@ -370,7 +370,7 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     let directory = trace.anchor.parent();
     let kept = directory.and_then(|directory| saved_report(directory).ok().flatten());
     if let Some(report) = kept.as_ref().filter(|report| matches!(report.verdict.kind, Kind::PastHang | Kind::Unsafe)) {
-        verdict.basis.insert(0, report.verdict.text.clone());
+        verdict.basis.insert(0, report.verdict.line.clone());
     }
     let kept = kept.filter(tells);
     let judged = || {
@@ -378,7 +378,7 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
         is_to_judge.then(|| judge_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
     };
     if let Some(report) = kept.or_else(judged) {
-        let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
+        let own = std::mem::replace(&mut verdict.line, report.verdict.line);
         let advice = report.suspects.into_iter().next().and_then(|suspect| suspect.advice);
         verdict.basis.splice(0..0, [own].into_iter().chain(advice.map(|advice| format!("{}.", capital(&advice)))));
         if is_unfinished || report.verdict.kind != Kind::Mismatch {
@@ -406,7 +406,7 @@ fn killed(report: &HangReport) -> Option<String> {
     let is_well = !report.verdict.found && report.verdict.kind != Kind::Unknown;
     (is_well && gone > 0).then(|| {
         let processes = plural(gone, "process was", "processes were");
-        format!("{processes} killed, crashed, or ended without telling NCCL. {}", report.verdict.text)
+        format!("{processes} killed, crashed, or ended without telling NCCL. {}", report.verdict.line)
     })
 }
 
@@ -416,7 +416,7 @@ fn keep(archive: &Path, mut report: HangReport) -> Ending {
     if let Err(error) = hang::keep(archive, &mut report, events) {
         output::note(output::reasons(&error.into()));
     }
-    Ending { names_mismatch: report.names_mismatch(), text: report.verdict.text, kind: report.verdict.kind }
+    Ending { names_mismatch: report.names_mismatch(), text: report.verdict.line, kind: report.verdict.kind }
 }
 
 /// What a selection of ranks means.

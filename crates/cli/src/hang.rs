@@ -25,7 +25,7 @@ where each rank is.
   nccl-otf2 hang trace --watch 60       look every minute, end when something hangs
   nccl-otf2 hang trace --stacks         also where the program of the suspect is
   nccl-otf2 hang trace --flight-recorder dumps   also the lines of Python
-  nccl-otf2 hang trace --json | jq -r .verdict.text
+  nccl-otf2 hang trace --json | jq -r .verdict.line
 
 In a healthy job, too, ranks wait for the last one: only who has waited for --after seconds is counted as hanging, \
 unless it can never go on (a process is gone, ranks call different things). Of a process that is gone the time ends \
@@ -103,9 +103,9 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
             }
             return end(request, &report);
         };
-        if report.verdict.kind != Kind::Nothing || noted != report.verdict.text {
-            output::note(&report.verdict.text);
-            noted = report.verdict.text;
+        if report.verdict.kind != Kind::Nothing || noted != report.verdict.line {
+            output::note(&report.verdict.line);
+            noted = report.verdict.line;
         }
         std::thread::sleep(Duration::from_secs_f64(pause.max(0.1)));
     }
@@ -139,7 +139,7 @@ const MOST_ROWS: usize = 16;
 /// not cut, and communicators in which no rank waits are shown, too.
 pub(crate) fn text(report: &Report, all: bool) -> Text {
     let mut text = Text::default();
-    text.line(&report.verdict.text);
+    text.line(&report.verdict.line);
     origin(report, &mut text);
     grounds(report, &mut text);
     if let Some(report) = &report.quiet {

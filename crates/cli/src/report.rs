@@ -124,7 +124,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     if !request.select.rank.is_empty() {
         analysis.report.verdict.basis.push(finalize::OF_ALL_RANKS.to_owned());
     }
-    let verdict = analysis.report.verdict.sentence.clone();
+    let verdict = analysis.report.verdict.line.clone();
     let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
     let most_bytes = request.size.saturating_mul(1_000_000);
     let options =

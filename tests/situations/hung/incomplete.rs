@@ -172,7 +172,7 @@ fn a_verdict_on_another_archive_does_not_count() {
     let path = scratch.out().join("hang.json");
     assert!(!path.exists(), "nothing hung");
     let lie = r#"{"format": 1, "directory": "", "time_ns": 0, "after_ns": 0, "source": "journals", "archive_events": 1,
-        "verdict": {"found": true, "kind": "hang", "text": "HANG: a lie"}, "suspects": [], "quiet": null,
+        "verdict": {"found": true, "kind": "hang", "line": "HANG: a lie"}, "suspects": [], "quiet": null,
         "unknown": [], "processes": [], "communicators": []}"#;
     fs::write(&path, lie).expect("written");
     let said: Value = report(&scratch.out());

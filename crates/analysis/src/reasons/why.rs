@@ -229,7 +229,7 @@ fn append_reason_to_cause(analysis: &mut Analysis, at: usize, why: &Why) {
     causes[at].sentence = late_line(std::slice::from_ref(rank), &[&causes[at]]);
     if causes.first().is_some_and(Cause::is_late) {
         let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
-        verdict.sentence = late_line(ranks, &late);
+        verdict.line = late_line(ranks, &late);
         let others = late.len().min(MOST_LINES);
         // Behind what ranks take longer by, and what that costs.
         let line = reason_line(rank, why).filter(|_| at < MOST_LINES);

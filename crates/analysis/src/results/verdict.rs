@@ -169,8 +169,8 @@ pub enum Finding {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Verdict {
     pub finding: Finding,
-    /// The verdict in one sentence, with the number that supports it.
-    pub sentence: String,
+    /// Who, how much and where, in one line.
+    pub line: String,
     /// Whether the recording is incomplete, so that there may be more.
     pub is_partial: bool,
     /// What the verdict rests on and what it leaves open, one sentence each.

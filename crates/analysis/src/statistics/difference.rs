@@ -255,7 +255,7 @@ fn difference_text(name: &str, difference: &Difference) -> String {
 
 /// For example "B did not end: HANG: …".
 pub(super) fn did_not_end(name: &str, run: &Compared) -> String {
-    format!("{name} did not end: {}", run.verdict.sentence)
+    format!("{name} did not end: {}", run.verdict.line)
 }
 
 /// The run that did not end; B if neither did.
@@ -329,7 +329,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
         ));
     }
     for (name, run) in ["A", "B"].into_iter().zip(&of.runs).filter(|(name, _)| Some(*name) != stuck) {
-        basis.push(format!("{name}: {}", run.verdict.sentence));
+        basis.push(format!("{name}: {}", run.verdict.line));
     }
     let [a, b] = of.runs.each_ref().map(|run| &run.run);
     basis.extend(unlike("NCCL", a, b, |run| run.nccl_versions.join(", ")));

@@ -33,7 +33,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
     // If few collectives are comparable, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
-    let (finding, sentence) = match main {
+    let (finding, line) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
         Some(cause) if cause.is_late() => {
             let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
@@ -79,7 +79,10 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
     }
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
-        basis.push("`nccl-otf2 hang` says who waited for whom, and why. No table has what did not end.".to_owned());
+        basis.push(
+            "`nccl-otf2 hang` says who waited for whom, and why. Unfinished operations are in none of the tables."
+                .to_owned(),
+        );
     }
     basis.extend(limits(statements));
     if statements.is_cut() {
@@ -94,7 +97,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     }
     basis.extend(impossible_ranks(statements));
     let is_judged = !matches!(finding, Finding::Unclear | Finding::Nothing);
-    Verdict { finding, sentence, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, statements)) }
+    Verdict { finding, line, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, statements)) }
 }
 
 fn impossible_ranks(statements: &Statements) -> Option<String> {

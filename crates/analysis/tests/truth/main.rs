@@ -79,8 +79,8 @@ fn a_late_rank_is_named_with_its_beginning() {
     let late_ns = 150_000;
     let job = Job { wrong: Disturbance::LateRank { rank: 5, from: 150, ns: late_ns }, ..Job::healthy(2) };
     let AnalyzedJob { ranks, report } = analyze(&job);
-    assert!(report.verdict.sentence.starts_with("Rank 5 was late from "), "{}", report.verdict.sentence);
-    assert!(report.verdict.sentence.chars().count() <= 110);
+    assert!(report.verdict.line.starts_with("Rank 5 was late from "), "{}", report.verdict.line);
+    assert!(report.verdict.line.chars().count() <= 110);
     let cause = &report.causes[0];
     assert_eq!((cause.kind, cause.rank, report.causes.len()), (CauseKind::LateRank, Some(5), 1));
     let since_ns = cause.since_ns.expect("half-way");
@@ -113,9 +113,9 @@ fn a_late_rank_is_in_the_range_where_it_lost_the_time() {
         assert_eq!(phase.path, ["step #", "load"], "{wrong:?}");
         assert!(phase.share > 0.9, "{wrong:?} {phase:?}");
         assert!(
-            report.verdict.sentence.ends_with(" of communication time lost, in `step # > load`"),
+            report.verdict.line.ends_with(" of communication time lost, in `step # > load`"),
             "{}",
-            report.verdict.sentence
+            report.verdict.line
         );
         let report = analyze(&Job { wrong, ..Job::healthy(2) }).report;
         assert!(report.causes[0].phase.is_none());
@@ -140,7 +140,7 @@ fn a_slow_pair_has_its_latency_and_rate() {
     let link = cause.link.expect("a link");
     assert_eq!((cause.kind, link.from, link.to), (CauseKind::SlowPair, Some(3), Some(4)), "{}", cause.sentence);
     assert_eq!(report.causes.len(), 1, "{:#?}", report.causes);
-    assert!(report.verdict.sentence.starts_with("The link from rank 3 to 4 is slow: "), "{}", report.verdict.sentence);
+    assert!(report.verdict.line.starts_with("The link from rank 3 to 4 is slow: "), "{}", report.verdict.line);
     for pair in &report.pairs {
         let (latency, time) = if pair.key.from == Some(3) { (3.0, 2.0) } else { (1.0, 1.0) };
         // Noise is one-sided: minimum times are near the truth, all points lie a mean noise above it.
@@ -192,7 +192,7 @@ fn clocks_do_not_matter_for_who_is_late_but_for_waiting() {
 fn what_cannot_be_compared_is_said() {
     let report = analyze(&Job { timing: "enqueue", ..Job::healthy(7) }).report;
     assert_eq!(report.verdict.finding, Finding::Unclear);
-    assert!(report.verdict.sentence.contains("only the enqueueing is known"), "{}", report.verdict.sentence);
+    assert!(report.verdict.line.contains("only the enqueueing is known"), "{}", report.verdict.line);
     // A rank that was aborted half-way: only collectives it took part in can be compared.
     let report = analyze(&Job { last_rank_has: Some(200), ..Job::healthy(8) }).report;
     assert_eq!((report.run.instances, report.run.comparable), (300, 200));
@@ -210,7 +210,7 @@ fn a_rank_whose_operations_are_lost_is_not_late() {
         ranks[3].retain(|operation| operation.sequence % every != 1);
         let report =
             with_archive(&job, &ranks, |trace| analyse(trace, &Filter::default(), &()).expect("events").report);
-        let sentence = &report.verdict.sentence;
+        let sentence = &report.verdict.line;
         assert!(report.causes.is_empty(), "{sentence}");
         assert!(report.ranks[3].p_value.is_none_or(|p_value| p_value > 0.05), "{every}: {:?}", report.ranks[3]);
         let expected = if every == 3 { Finding::Unclear } else { Finding::Healthy };
@@ -242,7 +242,7 @@ fn a_stall_is_found_with_its_reason_and_place() {
     let first_ns = ranks.iter().map(|operations| operations[77].start_ns).min().unwrap();
     assert_eq!((anomaly.start_ns, anomaly.end_ns), (first_ns, ranks[2][77].stop_ns));
     assert!(anomaly.lost_ns > 7 * 19_000_000 && anomaly.event.is_some(), "{anomaly:?}");
-    let sentence = &report.verdict.sentence;
+    let sentence = &report.verdict.line;
     assert_eq!(report.verdict.finding, Finding::Pauses, "{sentence}");
     assert!(sentence.ends_with("lost in 1 of 299 collectives, all waiting for rank 2"), "{sentence}");
 
@@ -252,7 +252,7 @@ fn a_stall_is_found_with_its_reason_and_place() {
     let link = anomaly.link.expect("a link");
     assert_eq!((anomaly.kind, anomaly.sequence), (CauseKind::SlowConnection, Some(30)), "{}", anomaly.sentence);
     assert_eq!((link.from, link.to, link.channel), (Some(6), Some(7), Some(1)));
-    let sentence = &report.verdict.sentence;
+    let sentence = &report.verdict.line;
     assert!(sentence.starts_with("The link from rank 6 to 7 on channel 1 stalled in 1 collective: "), "{sentence}");
 }
 

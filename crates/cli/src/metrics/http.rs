@@ -258,7 +258,7 @@ pub(crate) struct Request {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Whose names the metrics have
+    /// Naming scheme of the metrics
     #[arg(long, value_enum, value_name = "NAMES", default_value = "ours")]
     pub(crate) names: Names,
 
@@ -300,10 +300,7 @@ pub(crate) struct Collector {
 impl Request {
     pub(crate) fn check(&self) -> Result<()> {
         let has_output = self.listen.is_some() || self.textfile.is_some() || self.otlp.is_some() || self.json;
-        ensure!(
-            has_output || self.once,
-            "nobody would get metrics: give --listen, --textfile, --otlp, --json or --once"
-        );
+        ensure!(has_output || self.once, "no output selected: give --listen, --textfile, --otlp, --json or --once");
         if let Some(directory) = &self.textfile {
             let shown = directory.display();
             ensure!(directory.is_dir(), "--textfile {shown}: there is no such directory");

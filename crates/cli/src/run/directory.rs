@@ -9,11 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, thread};
 
 use crate::archives::PAGE;
-use crate::finalize::{Ending, Summary, judged};
+use crate::finalize::{Ending, Summary, analyse, judged};
 use crate::output::{Bar, Text};
 use crate::run::processes::{Interrupted, StrayProcess};
 use crate::run::settings::Request;
-use crate::{output, stacks};
+use crate::{archives, output, stacks};
+use analysis::Filter;
+use analysis::results::Finding;
 use analysis::units::plural;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::{
@@ -419,11 +421,27 @@ fn closing_lines(summary: &Summary, out: &Path) -> Text {
     let (anchor, directory) = (shell_word(Path::new(&summary.anchor)), shell_word(out));
     let mut text = Text::default();
     summary.print(&mut text);
+    if let Some(line) = verdict_line(summary, out) {
+        text.line(format_args!("  {line}"));
+    }
     text.line(format_args!("  what is slow, who is late: nccl-otf2 stats {directory}"));
     text.line(format_args!("  the same as a page:        nccl-otf2 report {directory}"));
     text.line(format_args!("  all events in time:        vampir {anchor}"));
     text.line(format_args!("  what was recorded:         nccl-otf2 info {directory}"));
     text
+}
+
+/// The verdict of `stats`. `None` for an archive that takes longer to read: the next line has the command.
+fn verdict_line(summary: &Summary, out: &Path) -> Option<String> {
+    /// About two seconds.
+    const MOST_EVENTS: u64 = 2_000_000;
+    if summary.events > MOST_EVENTS {
+        return None;
+    }
+    let trace = archives::open_with_kinds(out).ok()?;
+    let verdict = analyse(&trace, &Filter::default(), &Bar::new()).ok()?.report.verdict;
+    // How a job hung is said before.
+    (verdict.finding != Finding::Unfinished).then_some(verdict.line)
 }
 
 /// Whether this is the first rank's tool to report on the current archive, claimed by creating a file named after it.

@@ -46,15 +46,15 @@ pub(crate) struct Settings {
     max_size: Option<String>,
 
     /// How much of the recording goes into the archive: light, standard or full
-    #[arg(long, value_name = "LEVEL", value_hint = ValueHint::Other)]
+    #[arg(long, value_name = "light|standard|full", value_hint = ValueHint::Other)]
     level: Option<String>,
 
     /// Which NVTX ranges to record: auto (NCCL's and the program's), nccl, all (those of libraries too) or off
-    #[arg(long, value_name = "WHICH", value_hint = ValueHint::Other)]
+    #[arg(long, value_name = "auto|nccl|all|off", value_hint = ValueHint::Other)]
     nvtx: Option<String>,
 
     /// Whether NCCL writes its topology and channels for the archive: auto (not where NVLink connects hosts), on or off
-    #[arg(long, value_name = "WHETHER", value_hint = ValueHint::Other)]
+    #[arg(long, value_name = "auto|on|off", value_hint = ValueHint::Other)]
     topology: Option<String>,
 
     /// Directory for recordings while the job runs, such as a local disk's

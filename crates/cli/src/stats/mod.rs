@@ -143,7 +143,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
 
 fn text(report: &Report, request: &Request) -> Result<Text> {
     let mut text = Text::default();
-    text.line(&report.verdict.sentence);
+    text.line(&report.verdict.line);
     for sentence in &report.verdict.basis {
         text.line(format_args!("  {sentence}"));
     }

@@ -40,7 +40,7 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
         let report = watcher.look()?;
         watcher.wait_for_commands();
         if report.verdict.kind == Kind::Unknown {
-            output::note(&report.verdict.text);
+            output::note(&report.verdict.line);
             report.unknown.iter().for_each(output::note);
             return Ok(Exit::CannotDo);
         }
@@ -108,7 +108,7 @@ impl Watcher<'_> {
             if self.request.stacks && report.verdict.found {
                 stacks::collect(&self.request.directory, &mut report);
             }
-            self.outputs.report(change, Event::Hang, &report, &report.verdict.text);
+            self.outputs.report(change, Event::Hang, &report, &report.verdict.line);
         }
         Ok(report)
     }
@@ -121,7 +121,7 @@ impl Watcher<'_> {
             follower.began = Instant::now();
             let change = follower.slow.change(&self.request.directory, &follower.live.snapshot());
             if let Some((change, report)) = change {
-                self.outputs.report(change, Event::Slow, &report, &report.verdict.text);
+                self.outputs.report(change, Event::Slow, &report, &report.verdict.line);
             }
         }
         is_behind

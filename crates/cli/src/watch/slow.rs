@@ -96,7 +96,7 @@ pub(crate) struct Report {
 pub(crate) struct Verdict {
     pub(crate) found: bool,
     kind: &'static str,
-    pub(crate) text: String,
+    pub(crate) line: String,
 }
 
 pub(crate) struct Slow {
@@ -136,7 +136,7 @@ impl Slow {
             true if had_some => Change::Cleared,
             _ => return None,
         };
-        let verdict = Verdict { found: !operations.is_empty(), kind: "slow", text: text(&operations, &last) };
+        let verdict = Verdict { found: !operations.is_empty(), kind: "slow", line: text(&operations, &last) };
         let directory = directory.display().to_string();
         let Snapshot { at_ns: time_ns, interval_ns, .. } = *snapshot;
         Some((change, Report { format: 1, directory, time_ns, interval_ns, verdict, operations, last }))

@@ -53,7 +53,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     let verdict = Verdict {
         found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown | Kind::PastHang | Kind::Unsafe),
         kind,
-        text,
+        line: text,
         reason: finding.map(|finding| finding.reason.name().into()),
         ranks,
         evidence: lines,

@@ -98,7 +98,7 @@ pub struct Verdict {
     pub found: bool,
     pub kind: Kind,
     /// One line, of at most 110 characters for a finding, with the word that says what it means.
-    pub text: String,
+    pub line: String,
     /// What the finding is, such as `not-called`: that of the suspects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Name>,

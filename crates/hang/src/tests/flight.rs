@@ -76,7 +76,7 @@ fn one_number_in_common_says_where_all_are() {
     assert_eq!(befores(&job), [aligned(0), aligned(20), aligned(30)]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "world", 2, 2));
-    assert_says(&report.verdict.text, &["rank 2 has not called ncclAllReduce (sequence 41) of world"]);
+    assert_says(&report.verdict.line, &["rank 2 has not called ncclAllReduce (sequence 41) of world"]);
     let sequence = &report.communicators[0].sequences[0];
     assert!(!sequence.from_beginning);
     assert_eq!((&*sequence.entered, &*sequence.not_entered), (&[0, 1][..], &[2][..]));
@@ -130,7 +130,7 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
     let job = flight(vec![cut(0, vec![idle(), open()]), cut(1, vec![idle(), idle(), open()]), cut(2, vec![idle()])]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("unrecorded", "world", 2, 2));
-    assert_says(&report.verdict.text, &["whether rank 2 called ncclBroadcast of world is not recorded"]);
+    assert_says(&report.verdict.line, &["whether rank 2 called ncclBroadcast of world is not recorded"]);
     let sequence = &report.communicators[0].sequences[0];
     assert_eq!(sequence.position_unknown, [0, 1, 2]);
     assert!(sequence.entered.is_empty() && sequence.first_incomplete.is_none());
@@ -152,7 +152,7 @@ fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
     };
     let report = judge(&flight(ranks()));
     assert_eq!(suspect(&report), ("unrecorded", "world", 2, 2));
-    assert_says(&report.verdict.text, &["whether rank 2 called ncclAllReduce (sequence 41) of world is not recorded"]);
+    assert_says(&report.verdict.line, &["whether rank 2 called ncclAllReduce (sequence 41) of world is not recorded"]);
     let sequence = &report.communicators[0].sequences[0];
     assert_eq!(sequence.position_unknown, [2]);
     assert!(sequence.not_entered.is_empty());
@@ -187,7 +187,7 @@ fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
     assert_eq!(befores(&job), [aligned(0), aligned(7), aligned(5)]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("mismatch", "world", 1, 3));
-    assert_says(&report.verdict.text, &["collective 11 of those kept different functions: rank 1 differs"]);
+    assert_says(&report.verdict.line, &["collective 11 of those kept different functions: rank 1 differs"]);
     assert_says(&report.verdict.evidence.join("\n"), &["what follows agrees if rank 1 left out one call before it"]);
 }
 
@@ -196,7 +196,7 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
     let mut job = flight(vec![rank(0, and(reduced(0..=40), waiting(41))), cut(1, reduced(30..=40))]);
     assert_eq!(befores(&job), [(0, Positions::Counted), (30, Positions::Aligned)]);
     let report = judge(&job);
-    assert_says(&report.verdict.text, &["rank 1 has not called ncclAllReduce #42 of world"]);
+    assert_says(&report.verdict.line, &["rank 1 has not called ncclAllReduce #42 of world"]);
     assert!(report.communicators[0].sequences[0].from_beginning);
     // A written part only gives the number, from the beginning: that does not help to place the others.
     let mut written = rank(0, Vec::new());

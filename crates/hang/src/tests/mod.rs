@@ -117,7 +117,7 @@ fn assert_says(text: &str, parts: &[&str]) {
 
 /// The first suspect: reason, communicator, rank, ranks blocked.
 fn suspect(report: &Report) -> (&str, &str, u32, usize) {
-    let first = report.suspects.first().unwrap_or_else(|| panic!("no suspect: {}", report.verdict.text));
+    let first = report.suspects.first().unwrap_or_else(|| panic!("no suspect: {}", report.verdict.line));
     (&first.reason, &first.communicator, first.rank, first.ranks_blocked)
 }
 

@@ -6,7 +6,7 @@ use super::*;
 fn a_short_wait_and_what_began_after_the_moment_of_looking_are_no_hang() {
     let verdict = judge(&calls([vec![open(3)], Vec::new()])).verdict;
     assert_eq!((verdict.found, verdict.kind), (false, Kind::Waiting));
-    assert!(verdict.text.starts_with("Not yet a hang: "), "{}", verdict.text);
+    assert!(verdict.line.starts_with("Not yet a hang: "), "{}", verdict.line);
     let later = Call { entered_ns: NOW_NS + SECOND_NS, ..open(0) };
     assert_eq!(report("dir", &calls([vec![later], Vec::new()]), 0).verdict.kind, Kind::Nothing);
 }
@@ -57,7 +57,7 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     let report = killed(NOW_NS, RecordingState::Gone);
     assert_eq!((report.verdict.found, report.verdict.kind), (true, Kind::Quiet));
     let text = "QUIET: NCCL had reported nothing for 30.000 s in any of 2 processes when the recording ended";
-    assert_eq!(report.verdict.text, text);
+    assert_eq!(report.verdict.line, text);
     assert_says(&report.verdict.evidence[0], &["they were killed, crashed, or ended without telling NCCL"]);
     let quiet = report.quiet.expect("a report");
     assert_eq!(quiet.ranks.iter().map(|row| row.quiet_ns / SECOND_NS).collect::<Vec<_>>(), [40, 30]);
@@ -66,7 +66,7 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     // An archive does not record how its processes ended.
     let archive = killed(NOW_NS, RecordingState::Unknown).verdict;
     assert_eq!((archive.found, archive.kind), (false, Kind::Unknown));
-    assert!(archive.text.starts_with("CANNOT TELL: NCCL had reported nothing for 30.000 s in any of 2 processes"));
+    assert!(archive.line.starts_with("CANNOT TELL: NCCL had reported nothing for 30.000 s in any of 2 processes"));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use crate::job::{Step, StepsTaken, ThreadActivity, Tuning};
 #[track_caller]
 fn says(programs: &[&str], expected: &str) -> Report {
     let report = line(programs);
-    assert_eq!(report.verdict.text, expected, "{:#?}", report.verdict);
-    assert!(report.verdict.text.chars().count() <= 110);
+    assert_eq!(report.verdict.line, expected, "{:#?}", report.verdict);
+    assert!(report.verdict.line.chars().count() <= 110);
     report
 }
 
@@ -36,7 +36,7 @@ fn communicators_in_different_orders() {
     let mut job = simulation.recorded(true);
     let report = judge(&job);
     assert_eq!(
-        report.verdict.text,
+        report.verdict.line,
         "UNSAFE: ranks 0-1 can wait for each other forever: they use communicators in different orders"
     );
     assert!(!report.verdict.found);
@@ -56,7 +56,7 @@ fn a_message_that_is_never_received() {
     }
     let verdict = judge(&job).verdict;
     let line = "UNSAFE: rank 1 received 1 of the 2 messages that rank 0 sent to it in A";
-    assert_eq!((verdict.text.as_str(), verdict.confidence.as_deref()), (line, Some("cannot-tell-whom")));
+    assert_eq!((verdict.line.as_str(), verdict.confidence.as_deref()), (line, Some("cannot-tell-whom")));
     assert!(!verdict.found);
     // A rank that was killed may have been about to receive it.
     job.comms[0].ranks.get_mut(&1).expect("there").finalized = false;
@@ -110,7 +110,7 @@ fn a_message_that_nobody_takes_accuses_only_if_the_peer_has_ended() {
     let late = line(&["A.ar sync", "A.ar sync A.s2", "A.ar sync A.r0 sync A.r1"]);
     let expected =
         "HANG: rank 0 has not called the ncclSend for rank 2's ncclRecv #1 of A; ranks 1-2 wait for up to 60.0 s";
-    assert_eq!((late.verdict.text.as_str(), late.verdict.confidence.as_deref()), (expected, Some("likely")));
+    assert_eq!((late.verdict.line.as_str(), late.verdict.confidence.as_deref()), (expected, Some("likely")));
     // In a ring rank 1 receives from 2, not from 0.
     let ring = ["A.ar sync ( A.s1 A.r2 )", "A.ar sync ( A.s2 A.r2 )", "A.ar sync ( A.s0 A.r1 )"];
     let verdict = line(&ring).verdict;
@@ -122,7 +122,7 @@ fn a_message_that_nobody_takes_accuses_only_if_the_peer_has_ended() {
     let mut job = Simulation::new(ring.iter().map(|text| parse(text)).collect()).recorded(true);
     job.comms[0].ranks.get_mut(&2).expect("there").finalized = true;
     let verdict = judge(&job).verdict;
-    assert!(verdict.text.starts_with("HANG: rank 1 receives from rank 2, which never sends to it:"), "{verdict:#?}");
+    assert!(verdict.line.starts_with("HANG: rank 1 receives from rank 2, which never sends to it:"), "{verdict:#?}");
     assert_eq!((verdict.reason.as_deref(), &*verdict.ranks), (Some("mismatch"), &[1][..]));
     assert_eq!(verdict.confidence.as_deref(), Some("likely"));
     // NCCL has buffered the message that nobody takes.
@@ -140,7 +140,7 @@ fn a_difference_that_ended_is_not_the_cause() {
     let report =
         judge(&calls([vec![done(60), done(50), open(30)], vec![done(60), other, open(30)], vec![done(60), done(50)]]));
     let line = "HANG: rank 2 has not called ncclAllReduce #3 of world; ranks 0-1 wait for up to 30.0 s";
-    assert_eq!(report.verdict.text, line);
+    assert_eq!(report.verdict.line, line);
     assert_says(&report.verdict.evidence.join("\n"), &["also: the ranks of world gave collective 2 different counts"]);
 }
 
@@ -148,7 +148,7 @@ fn a_difference_that_ended_is_not_the_cause() {
 #[test]
 fn culprits_of_two_communicators_are_told_apart() {
     let report = line(&["A.ar sync A.ar", "A.ar sync", "B.bc sync B.bc", "B.bc sync"]);
-    assert_eq!(report.verdict.text, "HANG: rank 1 has not called ncclAllReduce #2 of A; rank 0 waits for 60.0 s");
+    assert_eq!(report.verdict.line, "HANG: rank 1 has not called ncclAllReduce #2 of A; rank 0 waits for 60.0 s");
     assert_says(&report.verdict.evidence.join("\n"), &["also: rank 3 has not called ncclBroadcast #2 of B"]);
     assert_eq!(report.suspects.len(), 2);
 }
@@ -158,7 +158,7 @@ fn culprits_of_two_communicators_are_told_apart() {
 fn one_of_two_ranks_leaves_out_a_call_of_a_communicator() {
     let usual = "A.ar A.ag A.bc ".repeat(4);
     let report = line(&[&usual, "A.ar A.ag A.bc A.ar A.ag A.bc A.ag A.bc A.ar A.ag A.bc"]);
-    let crate::Verdict { text, evidence, confidence, ranks, .. } = report.verdict;
+    let crate::Verdict { line: text, evidence, confidence, ranks, .. } = report.verdict;
     let line = "HANG: the ranks of A gave collective 7 different functions: rank 1 differs from rank 0; waiting 60.0 s";
     assert_eq!((text.as_str(), confidence.as_deref(), &*ranks), (line, Some("likely"), &[1][..]));
     assert_says(&evidence.join("\n"), &["what follows agrees if rank 1 left out one call before it"]);
@@ -169,7 +169,7 @@ fn one_of_two_ranks_leaves_out_a_call_of_a_communicator() {
 fn two_ranks_that_differ_are_both_named() {
     let gather = call("AllGather", 8, 20, Stage::Running);
     let report = judge(&calls([vec![done(40), open(20)], vec![done(40), gather]]));
-    let Some(ends) = report.verdict.text.split(" different functions: ").nth(1) else {
+    let Some(ends) = report.verdict.line.split(" different functions: ").nth(1) else {
         panic!("{:#?}", report.verdict)
     };
     assert!(ends.starts_with("ranks 0-1 differ") || ends.starts_with("rank 1 differs from rank 0"), "{ends}");
@@ -207,7 +207,7 @@ fn arguments_are_compared_in_order() {
     for (what, change) in cases {
         let report = differs(change);
         let line = format!("HANG: the ranks of world gave collective 2 different {what}: rank 2 differs");
-        assert!(report.verdict.text.starts_with(&line), "{:#?}", report.verdict);
+        assert!(report.verdict.line.starts_with(&line), "{:#?}", report.verdict);
         assert_eq!((suspect(&report).0, &*report.verdict.ranks), ("mismatch", &[2][..]));
         let is_of_nccl = report.verdict.next.as_deref().is_some_and(|next| next.contains("NCCL_ALGO"));
         assert_eq!(is_of_nccl, matches!(what, "algorithms" | "protocols" | "numbers of channels"));
@@ -227,7 +227,7 @@ fn messages_of_two_sizes() {
     job.comms[0].ranks.get_mut(&1).expect("there").messages[0].bytes = Some(64);
     let report = judge(&job);
     let line = "HANG: the ranks of A gave message 1 different sizes: rank 1 differs from rank 0; waiting 60.0 s";
-    assert_eq!(report.verdict.text, line);
+    assert_eq!(report.verdict.line, line);
     assert_eq!(report.verdict.confidence.as_deref(), Some("cannot-tell-whom"));
 }
 
@@ -240,7 +240,7 @@ fn a_group_that_is_not_ended_is_not_started() {
     let line =
         "HANG: rank 1 opened a group and has not ended it: ncclAllReduce #2 of world is not started; rank 0 waits";
     assert_eq!((suspect(&report).0, &*report.verdict.ranks), ("group-open", &[1][..]));
-    assert!(report.verdict.text.starts_with(&line[..90]), "{}", report.verdict.text);
+    assert!(report.verdict.line.starts_with(&line[..90]), "{}", report.verdict.line);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_hang_that_was_aborted_is_past() {
     let report = judge(&job);
     assert_eq!(report.verdict.kind, Kind::PastHang);
     let line = "PAST HANG: rank 1 had not called ncclAllReduce #2 of world; ranks 0-2 aborted world";
-    assert_eq!(report.verdict.text, line);
+    assert_eq!(report.verdict.line, line);
     assert!(!report.verdict.found);
 }
 
@@ -272,10 +272,10 @@ fn a_nonblocking_communicator_that_is_not_made() {
     }
     job.number();
     let line = "HANG: rank 2 never came: ranks 0-1 asked for a communicator 20.0 s ago (nonblocking)";
-    assert_eq!(judge(&job).verdict.text, line);
+    assert_eq!(judge(&job).verdict.line, line);
     job.processes.iter_mut().for_each(|process| process.aborts_ns = vec![NOW_NS - 16 * SECOND_NS]);
     let line = "PAST HANG: rank 2 never came: a communicator was not made within 4.0 s, and was aborted";
-    assert_eq!(judge(&job).verdict.text, line);
+    assert_eq!(judge(&job).verdict.line, line);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn ranks_that_use_different_releases_do_not_make_a_communicator() {
     job.number();
     let report = judge(&job);
     let line = "HANG: ranks 0-2 are in ncclCommInitRank for 70.0 s, and ranks use different NCCL releases";
-    assert_eq!(report.verdict.text, line);
+    assert_eq!(report.verdict.line, line);
     assert_says(&report.verdict.evidence.join("\n"), &["rank 1 2.28.9; ranks 0, 2 2.32.3"]);
 }
 
@@ -316,7 +316,7 @@ fn a_line_has_at_most_110_characters() {
                 })
                 .collect();
             let report = judge(&job(size as usize, vec![comm(name, size, ranks)]));
-            let text = &report.verdict.text;
+            let text = &report.verdict.line;
             assert!(text.chars().count() <= 110 && text.contains("not called ncclAllReduce #1 of "), "{text}");
         }
     }

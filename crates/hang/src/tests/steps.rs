@@ -69,7 +69,7 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
         let report = with(state);
         assert_eq!(suspect(&report), (reason, "world", 2, 2));
         assert_eq!(report.verdict.kind, Kind::Hang);
-        assert_says(&report.verdict.text, &parts);
+        assert_says(&report.verdict.line, &parts);
         assert_says(&report.verdict.evidence.join("\n"), &["rank 2 is in `load_batch`"]);
     }
     for unknown in
@@ -77,11 +77,11 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
     {
         let report = without_last(unknown);
         assert_eq!(suspect(&report).0, "unrecorded");
-        assert_says(&report.verdict.text, &["whether rank 2 called ncclCommSplit is not recorded"]);
+        assert_says(&report.verdict.line, &["whether rank 2 called ncclCommSplit is not recorded"]);
     }
     // In the past tense, once the job was killed.
     let killed = without_last(|job| job.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone));
-    assert_says(&killed.verdict.text, &["had not called ncclCommSplit: it was in `load_batch`; ranks 0-1 waited"]);
+    assert_says(&killed.verdict.line, &["had not called ncclCommSplit: it was in `load_batch`; ranks 0-1 waited"]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_communicator_that_is_not_known_is_not_named() {
     // Two communicators have the ranks that are in the call; one of them has the third.
     let report = two([0, 1]);
     let is_likely = |report: &Report| {
-        assert_says(&report.verdict.text, &["rank 2 has not called nccl"]);
+        assert_says(&report.verdict.line, &["rank 2 has not called nccl"]);
         let is_said = report.verdict.evidence.iter().any(|line| line.contains("waits for rank 2 is not recorded"));
         assert_eq!(report.verdict.confidence.as_deref() == Some("likely"), is_said);
         is_said
@@ -139,7 +139,7 @@ fn before_there_is_a_communicator_processes_are_named() {
     };
     let report = first(&|_| {}, &[]);
     let line = "HANG: node:102 has not called ncclCommInitRank: it is in `load_batch`; 2 ranks wait for up to 20.0 s";
-    assert_says(&report.verdict.text, &[line]);
+    assert_says(&report.verdict.line, &[line]);
     assert_says(&report.verdict.evidence.join("\n"), &["whether ncclCommInitRank waits for node:102 is not recorded"]);
     assert_eq!(report.suspects[0].communicator, "");
     let launched = |job: &mut Job| {
@@ -151,7 +151,7 @@ fn before_there_is_a_communicator_processes_are_named() {
     let report = first(&launched, &[(RangeField::Ranks, 4)]);
     let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
     assert_eq!(reasons, [("never-came", 3), ("not-called", 2)]);
-    assert_says(&report.verdict.text, &["HANG: rank 3 never came to ncclCommInitRank; ranks 0-1 wait"]);
+    assert_says(&report.verdict.line, &["HANG: rank 3 never came to ncclCommInitRank; ranks 0-1 wait"]);
     assert_says(&report.verdict.evidence.join("\n"), &["also: rank 2"]);
     // The others record nothing before they come, be they many.
     let alone = |job: &mut Job| {
@@ -161,7 +161,7 @@ fn before_there_is_a_communicator_processes_are_named() {
     let report = first(&alone, &[]);
     let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
     assert_eq!(reasons, [("never-came", 1), ("never-came", 2), ("never-came", 3)]);
-    assert_says(&report.verdict.text, &["HANG: ranks 1-3 never came to ncclCommInitRank; rank 0 waits"]);
+    assert_says(&report.verdict.line, &["HANG: ranks 1-3 never came to ncclCommInitRank; rank 0 waits"]);
     // It has the ranks that are in the call: NCCL may just be slow.
     let report = first(&launched, &[(RangeField::Ranks, 2)]);
     assert_eq!(report.verdict.kind, Kind::Waiting);

@@ -15,7 +15,7 @@ fn a_rank_that_never_calls_is_the_suspect() {
     assert_eq!(suspect(&report), ("not-called", "world", 1, 2));
     assert!(report.verdict.found);
     let line = "HANG: rank 1 has not called ncclAllReduce #2 of world; ranks 0, 2 wait for up to 20.0 s";
-    assert_eq!(report.verdict.text, line);
+    assert_eq!(report.verdict.line, line);
     let sequence = &report.communicators[0].sequences[0];
     let last = sequence.last_complete.as_ref().expect("the first");
     assert_eq!((last.position, last.is_sure), (1, true));
@@ -65,7 +65,7 @@ fn ranks_have_the_numbers_of_the_job() {
     let report = judge(&in_groups());
     assert_eq!(suspect(&report), ("not-called", "tp", 1, 2));
     assert_eq!(report.suspects[0].job_rank, Some(3));
-    let text = &report.verdict.text;
+    let text = &report.verdict.line;
     assert!(text.starts_with("HANG: rank 3 has not called ncclAllReduce #1 of tp; ranks 1-2 wait"), "{text}");
     let chain = [
         "rank 1 waits in ncclAllReduce #1 of pp for 20.0 s for rank 2",
@@ -84,13 +84,13 @@ fn without_a_communicator_of_all_ranks_the_launcher_says_their_numbers() {
         process.launcher_rank = Some(rank);
     }
     job.number();
-    let text = judge(&job).verdict.text;
+    let text = judge(&job).verdict.line;
     assert!(text.starts_with("HANG: rank 7 has not called"), "{text}");
     // Without ranks of the job.
     job.processes.iter_mut().for_each(|process| process.launcher_rank = None);
     job.number();
     let report = judge(&job);
-    assert!(report.verdict.text.starts_with("HANG: rank 1 of tp has not called"), "{}", report.verdict.text);
+    assert!(report.verdict.line.starts_with("HANG: rank 1 of tp has not called"), "{}", report.verdict.line);
     assert_eq!(report.suspects[0].job_rank, None);
 }
 
@@ -100,13 +100,13 @@ fn different_calls_at_one_position_are_the_cause() {
     let most = || vec![done(40), open(20), reduce(20)];
     let report = judge(&calls([most(), most(), vec![done(40), reduce(20)]]));
     assert_eq!(suspect(&report), ("mismatch", "world", 2, 3));
-    assert_says(&report.verdict.text, &["gave collective 2 different functions: rank 2 differs"]);
+    assert_says(&report.verdict.line, &["gave collective 2 different functions: rank 2 differs"]);
     assert_says(&report.verdict.evidence.join("\n"), &["if rank 2 left out one call before it"]);
     let other = |mut call: Call| {
         (call.what.count, call.what.datatype, call.what.root) = (9, "ncclInt8".into(), Some(1));
         vec![call]
     };
-    let text = judge(&calls([vec![open(20)], other(open(20))])).verdict.text;
+    let text = judge(&calls([vec![open(20)], other(open(20))])).verdict.line;
     assert_says(&text, &["gave collective 1 different data types"]);
     // Nothing hangs yet.
     let verdict = judge(&calls([vec![done(20)], other(done(20))])).verdict;
@@ -154,7 +154,7 @@ fn a_process_that_was_killed_in_an_operation_holds_it_up() {
         job.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone);
         let report = judge(&job);
         assert_eq!((suspect(&report).0, suspect(&report).2), ("gone", 1), "{report:#?}");
-        assert_says(&report.verdict.text, &["the process of rank 1 ended inside ncclAllReduce #2 of world; rank"]);
+        assert_says(&report.verdict.line, &["the process of rank 1 ended inside ncclAllReduce #2 of world; rank"]);
     }
 }
 
@@ -171,22 +171,22 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let early = dead([1, 20]);
     assert_eq!(suspect(&early).0, "not-called");
     assert_says(
-        &early.verdict.text,
+        &early.verdict.line,
         &["rank 1 had not called ncclAllReduce #2 of world for 5.0 s, then its process ended"],
     );
     let early = dead([1, 24]);
     assert_eq!(suspect(&early).0, "gone");
-    assert_says(&early.verdict.text, &["the records of rank 1 end 23.0 s before the others'; rank 0 waited"]);
+    assert_says(&early.verdict.line, &["the records of rank 1 end 23.0 s before the others'; rank 0 waited"]);
     // Killed together: one of them had not called. The wait ends with the last record.
     let together = dead([1, 1]);
     assert_eq!(suspect(&together).0, "not-called");
-    assert_says(&together.verdict.text, &["rank 0 waited for 24.0 s"]);
+    assert_says(&together.verdict.line, &["rank 0 waited for 24.0 s"]);
     // Killed before `--after`: the report names who was behind, and why that proves nothing.
     let mut early = calls([vec![done(9), open(5)], vec![done(9)]]);
     early.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone);
     let report = judge(&early);
     assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
-    assert_says(&report.verdict.text, &["CANNOT TELL: rank 1 had not called ncclAllReduce #2 of world; rank 0 waited"]);
+    assert_says(&report.verdict.line, &["CANNOT TELL: rank 1 had not called ncclAllReduce #2 of world; rank 0 waited"]);
     assert_says(&report.verdict.evidence[0], &["less than 10.000 s (--after)", "was killed while it worked"]);
 }
 
@@ -201,7 +201,7 @@ fn a_stopped_process_is_told_from_idle_ones() {
     let report = judge(&inside);
     assert_eq!(suspect(&report), ("stopped", "world", 1, 1));
     assert_says(
-        &report.verdict.text,
+        &report.verdict.line,
         &["the process of rank 1 is stopped (by a signal or a debugger) inside ncclAllReduce #1"],
     );
     assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
@@ -230,14 +230,14 @@ fn a_rank_in_a_call_is_told_from_idle_ones_in_the_tense_of_the_job() {
     let report = in_call(vec![open(20)], RecordingState::Running);
     assert_eq!(suspect(&report).0, "in-the-call");
     assert_says(
-        &report.verdict.text,
+        &report.verdict.line,
         &["rank 1 is in a call that starts operations, which does not return; rank 0 waits"],
     );
-    let text = in_call(vec![open(20)], RecordingState::Gone).verdict.text;
+    let text = in_call(vec![open(20)], RecordingState::Gone).verdict.line;
     assert_says(&text, &["rank 1 was in a call that starts operations, which did not return; rank 0 waited"]);
-    let text = in_call(Vec::new(), RecordingState::Running).verdict.text;
+    let text = in_call(Vec::new(), RecordingState::Running).verdict.line;
     assert_says(&text, &["rank 1 is in a call that starts operations, which does not return"]);
-    let text = in_call(Vec::new(), RecordingState::Gone).verdict.text;
+    let text = in_call(Vec::new(), RecordingState::Gone).verdict.line;
     assert_says(&text, &["rank 1 was in a call that starts operations, which did not return"]);
 }
 
@@ -317,7 +317,7 @@ fn a_message_without_its_other_end_waits_for_the_peer_unless_it_may_be_complete(
     };
     let report = with(false, Stage::Launched, 0);
     assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
-    assert_says(&report.verdict.text, &["ncclSend"]);
+    assert_says(&report.verdict.line, &["ncclSend"]);
     // The message was sent: whether it has arrived is not recorded.
     assert!(!with(false, Stage::Launched, 1).verdict.found);
     // A small send may be complete without its receive.
@@ -332,7 +332,7 @@ fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
         ranks.map(|(process, list)| Rank { replays: Tail { list, ..Tail::default() }, ..rank(process, Vec::new()) });
     let report = judge(&world(ranks.collect()));
     assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
-    assert_says(&report.verdict.text, &["ncclAllReduce #2 (graph) of world"]);
+    assert_says(&report.verdict.line, &["ncclAllReduce #2 (graph) of world"]);
 }
 
 /// The work must not grow with the square of the ranks without records: one suspect represents all of them.
@@ -341,5 +341,5 @@ fn a_large_communicator_of_which_little_is_recorded_is_judged() {
     let size = 60_000;
     let report = judge(&job(1, vec![comm("world", size, vec![(0, rank(0, vec![done(30), open(25)]))])]));
     assert_eq!(report.suspects.len(), 16);
-    assert_says(&report.verdict.text, &["ranks 1-59999"]);
+    assert_says(&report.verdict.line, &["ranks 1-59999"]);
 }

@@ -92,7 +92,7 @@ fn a_rank_outside_of_a_split_is_the_suspect_and_says_what_its_program_does() {
         }
     });
     assert_eq!(suspect(&report), ("not-called", "world (4)", 3, 3));
-    let text = &report.verdict.text;
+    let text = &report.verdict.line;
     let line = "HANG: rank 3 has not called ncclCommSplit: it is in `… > load_batch`; ranks 0-2 wait for up to ";
     assert!(text.starts_with(line), "{text}");
     let rows: Vec<(Option<u32>, Option<&str>, Vec<&str>)> = report
@@ -122,7 +122,7 @@ fn a_rank_in_another_call_is_named_with_it() {
     });
     assert_eq!(suspect(&report), ("in-the-call", "world (4)", 3, 3));
     let line = "HANG: rank 3 is in ncclCommDestroy, which does not return; ranks 0-2 wait for up to ";
-    assert_says(&report.verdict.text, &[line]);
+    assert_says(&report.verdict.line, &[line]);
     let call = report.ranks[0].call.as_ref().expect("a call");
     assert_eq!((&*call.name, call.rank, call.ranks, call.color), ("ncclCommSplit", Some(0), Some(4), Some(1)));
 }
@@ -138,7 +138,7 @@ fn a_communicator_that_not_all_destroy_names_who_does_not() {
     });
     assert_eq!((suspect(&report).0, report.suspects.len()), ("not-called", 1));
     assert_says(
-        &report.verdict.text,
+        &report.verdict.line,
         &["HANG: rank 3 has not called ncclComm", ": it is in `… > load_batch`; ranks 0-1 wait"],
     );
 }
@@ -161,7 +161,7 @@ fn who_waits_in_a_collective_and_for_whom_says_it_by_ranges() {
         }
     });
     assert_eq!(suspect(&report), ("not-called", "world (4)", 3, 3));
-    assert_says(&report.verdict.text, &["rank 3 has not called ncclAllReduce #2 of world (4); ranks 0-2 wait"]);
+    assert_says(&report.verdict.line, &["rank 3 has not called ncclAllReduce #2 of world (4); ranks 0-2 wait"]);
     assert_says(&report.verdict.evidence.join("\n"), &["rank 3 is in `train_step 17 > load_batch`"]);
 }
 
@@ -183,7 +183,7 @@ fn call_counts_on_any_thread_that_called_nccl() {
     // Which thread has the range does not matter, unless it never called NCCL.
     let idle = split_on_threads(|process| push(&mut process.thread("loader"), 0, c"prefetch", &[]));
     assert_eq!(suspect(&idle).0, "not-called");
-    assert_says(&idle.verdict.text, &["it is in `train_step 17`; ranks 0-2 wait"]);
+    assert_says(&idle.verdict.line, &["it is in `train_step 17`; ranks 0-2 wait"]);
 }
 
 #[test]
@@ -194,6 +194,6 @@ fn lost_ranges_accuse_no_rank() {
         assert!(process.main.range_counts(clock::ticks(), counts));
     });
     assert_eq!(suspect(&lost), ("unrecorded", "world (4)", 3, 3));
-    assert_says(&lost.verdict.text, &["whether rank 3 called ncclCommSplit is not recorded"]);
+    assert_says(&lost.verdict.line, &["whether rank 3 called ncclCommSplit is not recorded"]);
     assert_says(&lost.unknown.join("\n"), &["1 NVTX range was not recorded"]);
 }

@@ -7,17 +7,16 @@ import { html, unit } from '#page/html';
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Cause} Cause */
 
-const LINK = /^(from \S+ \S+ on, )?(the network (interface of .+?(?= is slow)|from .+? to .+?(?= takes)))/i;
-const RANKS = /^(from \S+ \S+ on, )?((rank|channel) \S+|(all |\d+ )?ranks .+?(?= (are|were|may) ))/i;
+const WHO = /^(ranks?|all ranks|[\d ]+ ranks|the link|the network interface|channel|GPU) .*?(?= (is|are|was|were|may|stalled) )/i;
 
 /** @param {Model} model */
 export function verdict(model) {
   const { report } = model;
   facts(model);
   // Who it is carries the colour.
-  const who = (LINK.exec(report.verdict.sentence) ?? RANKS.exec(report.verdict.sentence))?.[0] ?? '';
+  const who = WHO.exec(report.verdict.line)?.[0] ?? '';
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
-    <p class="v"><em>${who}</em>${report.verdict.sentence.slice(who.length)}</p>
+    <p class="v"><em>${who}</em>${report.verdict.line.slice(who.length)}</p>
     <p class="because">${report.verdict.basis.join(' ')}${evidence(model)}</p>
     ${findings(model)}`);
 }

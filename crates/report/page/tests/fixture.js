@@ -216,8 +216,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     verdict: { finding: 'causes', is_partial: false, rest: 'Nothing else stands out; all that was seen is here.',
       basis: ['200 of 200 collectives could be compared; clocks are within 6.3 µs.',
       'Lost times overlap: they do not add up.'],
-    sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of the time of all ranks in`
-      + ' operations.' },
+    line: `Rank ${late} was late from 0.350 s to 1.050 s: 41 % of communication time lost, in \`step # > load\`` },
     budget,
     causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, nics: [], link: null, since_ns: time / 3,
       phase: { path: ['step #', 'load'], share: 0.97 },
