@@ -101,7 +101,7 @@ fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
 fn connections_without_steps_are_not_said_to_be_well() {
     for name in ["nothing", "each collective has another"] {
         let report = report_on(name);
-        let [sentence, rest] = ["sentence", "rest"].map(|part| report["verdict"][part].as_str().expect("a sentence"));
+        let [sentence, rest] = ["line", "rest"].map(|part| report["verdict"][part].as_str().expect("a sentence"));
         assert!(rest.contains("connections were not measured") && !sentence.contains("pair"), "{sentence} {rest}");
     }
 }

@@ -86,3 +86,8 @@ mod tests {
         assert_eq!(bandwidth(1.5e9), "1.500 GB/s");
     }
 }
+
+/// A probability, to three digits.
+pub fn probability(p_value: f64) -> String {
+    if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
+}

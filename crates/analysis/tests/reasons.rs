@@ -35,7 +35,7 @@ fn the_stage_that_delays_a_rank_is_named() {
     let wrong = Disturbance::LateRank { rank: 5, from: 0, ns: LATE_NS };
     for (delayed, reason, ends, evidence) in [
         (Delayed::Call, Delay::Call, ", in `step # > load`", "Rank 5 calls "),
-        (Delayed::Launch, Delay::Launch, ", between call and launch", "Rank 5 calls in time, but launches "),
+        (Delayed::Launch, Delay::Launch, ", between call and launch", "Rank 5 calls NCCL in time, but launches "),
         (Delayed::Gpu, Delay::Gpu, ", behind other GPU work", "Rank 5 launches in time, but its GPU begins "),
     ] {
         for is_by_callback in [false, true] {

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io;
 use std::io::{ErrorKind, Write as _};
 
-use analysis::units::{real, whole};
+use analysis::units::{probability, real, whole};
 use anyhow::{Context as _, Result, bail};
 use comfy_table::CellAlignment;
 use comfy_table::presets::NOTHING;
@@ -199,8 +199,7 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
         Cell::Number(number) => format!("{number:.2}"),
         Cell::Share(share) => format!("{:.1} %", share * 100.0).replace('-', "−"),
         Cell::Change(share) => format!("{:+.1} %", share * 100.0).replace('-', "−"),
-        Cell::Probability(share) if *share < 0.01 => "< 0.01".to_owned(),
-        Cell::Probability(share) => format!("{share:.2}"),
+        Cell::Probability(share) => probability(*share),
         Cell::None => "-".to_owned(),
     }
 }

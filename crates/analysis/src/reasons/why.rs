@@ -47,8 +47,6 @@ fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<PlannedPath>) -> 
     Ok(())
 }
 
-/// The verdict has a line of evidence for each of so many late ranks.
-const MOST_LINES: usize = 4;
 const DELAYS: [Delay; 3] = [Delay::Call, Delay::Launch, Delay::Gpu];
 /// A GPU begins an operation this long after its launch, if it has nothing else to do: the quantile of this order.
 const PROMPT: f64 = 0.01;
@@ -230,10 +228,11 @@ fn append_reason_to_cause(analysis: &mut Analysis, at: usize, why: &Why) {
     if causes.first().is_some_and(Cause::is_late) {
         let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
         verdict.line = late_line(ranks, &late);
-        let others = late.len().min(MOST_LINES);
-        // Behind what ranks take longer by, and what that costs.
-        let line = reason_line(rank, why).filter(|_| at < MOST_LINES);
-        verdict.basis.splice((others + 1).min(verdict.basis.len())..(others + 1).min(verdict.basis.len()), line);
+        // Behind what the rank takes longer by.
+        let evidence = causes[at].evidence.as_ref().and_then(|line| verdict.basis.iter().position(|own| own == line));
+        if let (Some(behind), Some(line)) = (evidence, reason_line(rank, why)) {
+            verdict.basis.insert(behind + 1, line);
+        }
     }
 }
 

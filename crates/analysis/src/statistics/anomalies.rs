@@ -138,6 +138,11 @@ impl Inputs<'_> {
         }
     }
 
+    /// Whether ranks are on several hosts, so that links between them matter.
+    pub(super) fn spans_hosts(&self) -> bool {
+        self.ranks.windows(2).any(|pair| pair[0].host != pair[1].host)
+    }
+
     fn name(&self, rank: u32) -> &str {
         self.ranks.get(large(rank)).map_or("a rank", |rank| rank.name.as_str())
     }

@@ -101,9 +101,9 @@ pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
     Some(match why.reason? {
         Delay::Call => {
             let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
-            format!("{name} calls {later} later than its peers{}.", phase.unwrap_or_default())
+            format!("{name} calls NCCL {later} later than its peers{}.", phase.unwrap_or_default())
         }
-        Delay::Launch => format!("{name} calls in time, but launches {later} later than its peers."),
+        Delay::Launch => format!("{name} calls NCCL in time, but launches {later} later than its peers."),
         Delay::Gpu => {
             format!("{name} launches in time, but its GPU begins {later} later, behind other work.")
         }
@@ -114,6 +114,7 @@ pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
 pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64) -> String {
     let (times, longer_ns) = late.usually_longer();
     let how = match late.test {
+        _ if times == windows => "always",
         Test::Steady => "nearly always",
         Test::Exchange => "again and again",
         Test::Turns => "in turn with another rank",
@@ -124,7 +125,7 @@ pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64) -> Strin
         time(units::whole(longer_ns)),
         count(times),
         count(windows),
-        probability(late.p_value)
+        units::probability(late.p_value)
     )
 }
 
@@ -224,20 +225,16 @@ pub(super) fn link_evidence(tables: &Tables, ranks: &[Rank], slow: &SlowLink, fi
         format!("; a step takes {} and its bytes at {}", time(units::whole(latency_ns)), units::bandwidth(rate))
     });
     format!(
-        "{}: {} steps{pairs} take {:.1} times as long as those of the better links that do the same, the typical one \
+        "{}: {} steps{pairs} take {:.1} times as long as those of comparable links, the typical one \
          {:.1} times; {} are slow (chance: {}){}.",
         link_name(tables, ranks, &slow.shared),
         count(slow.steps),
         slow.ratio,
         slow.typical,
         percent(real(slow.slow_steps) / real(slow.steps.max(1))),
-        probability(slow.chance),
+        units::probability(slow.chance),
         fit.unwrap_or_default(),
     )
-}
-
-pub(super) fn probability(p_value: f64) -> String {
-    if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
 }
 
 #[cfg(test)]

@@ -164,11 +164,22 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     let mut lines: Vec<String> = causes.iter().filter_map(|cause| cause.evidence.clone()).take(LISTED).collect();
     if !ranks.is_empty() {
         lines.push(format!(
-            "Without this, the other ranks would have spent {} (± {}) less of {} in operations.",
+            "Without this, the other ranks would spend {} (± {}) less in operations; all ranks together spent {}.",
             time(whole(*lost_ns)),
             time(whole(*error_ns)),
             time(inputs.waiting.total.operations_ns)
         ));
+    }
+    let named = causes.iter().filter(|cause| cause.evidence.is_some() && !cause.is_late() && !cause.is_stall).count();
+    let slow = inputs.links.slow.iter().filter(|slow| slow.shared != Shared::Kind).count();
+    if slow > named {
+        let more = if named > 0 { "more links are" } else { "links are" };
+        let (number, be) =
+            (slow - named, if slow - named == 1 { more.replace("links are", "link is") } else { more.to_owned() });
+        lines.push(format!("{number} {be} slow at a cost below 2 %: see `nccl-otf2 stats --by pairs`."));
+    }
+    if !inputs.links.has_steps && inputs.spans_hosts() {
+        lines.push("Links were not measured: record with `--events standard,ProxyStep` to compare them.".to_owned());
     }
     let kinds = inputs.links.slow.iter().filter(|slow| slow.shared == Shared::Kind);
     lines.extend(kinds.map(|slow| {
@@ -296,7 +307,7 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
     let time_ns = inputs.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
         format!(
-            "{} on {} took {} of all ranks, counted as warm-up, in which nobody is late.",
+            "{} on {} took {} of all ranks, counted as warm-up: they are left out of lateness.",
             match first.len() {
                 1 => "The first collective".to_owned(),
                 number => format!("The first collectives of each function ({})", count(number as u64)),

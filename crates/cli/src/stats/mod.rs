@@ -11,9 +11,10 @@ use crate::output::{Bar, Text};
 use crate::select::Select;
 use crate::stats::tables::TableKind;
 use crate::{archives, finalize, output};
-use analysis::results::Report;
+use analysis::results::{CauseKind, Finding, Report};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum as _};
+use settings::shell_word;
 
 mod tables;
 
@@ -64,7 +65,7 @@ pub(crate) struct Request {
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 
-    /// Only this table, with all its rows, and all columns that fit
+    /// Only this table, with all its rows and columns
     #[arg(long, value_enum, value_name = "TABLE")]
     by: Option<TableKind>,
 
@@ -141,11 +142,28 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
+/// The command that shows most of what the verdict is about.
+fn next_command(report: &Report, path: &str) -> String {
+    match (report.verdict.finding, report.causes.first().map(|cause| cause.kind)) {
+        (Finding::Unfinished, _) => format!("hang {path}"),
+        (Finding::Causes, Some(CauseKind::SlowNic | CauseKind::SlowPair | CauseKind::SlowConnection)) => {
+            format!("stats {path} --by pairs --sort slowdown")
+        }
+        (Finding::Causes, Some(CauseKind::SlowChannel)) => format!("stats {path} --by channels --sort slowdown"),
+        (Finding::Pauses, _) => format!("stats {path} --by anomalies"),
+        (Finding::Unclear | Finding::Nothing, _) => format!("info {path}"),
+        _ => format!("report {path}"),
+    }
+}
+
 fn text(report: &Report, request: &Request) -> Result<Text> {
     let mut text = Text::default();
     text.line(&report.verdict.line);
     for sentence in &report.verdict.basis {
         text.line(format_args!("  {sentence}"));
+    }
+    if request.by.is_none() {
+        text.line(format_args!("  next: nccl-otf2 {}", next_command(report, &shell_word(&request.path))));
     }
     let shown: Vec<TableKind> = match request.by {
         Some(by) => vec![by],

@@ -611,8 +611,8 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
     );
     sheet.remark = report.critical_path.as_ref().map(|path| {
         format!(
-            "{} Without a part the run is shorter by at_most; less if another path is nearly as long. lost: what other \
-             ranks lose, because this one is late.",
+            "{} at_most: the run would be shorter by no more than this if the part took no time. lost: what other ranks \
+             lose because this one is late.",
             path.sentence
         )
     });

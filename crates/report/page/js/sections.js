@@ -21,7 +21,7 @@ export function channels({ report }) {
   if (rows.length === 0) return;
   const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', html`Time
     of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
-    <b>${slow ? slow.sentence : 'No channel stands out.'}</b>`);
+    <b>${slow ? slow.sentence : 'No channel costs 2 % of communication time.'}</b>`);
   const ordered = [...rows].sort((a, b) => (b.slowdown ?? 0) - (a.slowdown ?? 0));
   const first = slow?.link?.channel ?? null;
   const name = (/** @type {Link} */ link) => `${report.communicators[link.communicator]?.name ?? ''} ${link.channel}`;

@@ -12,7 +12,7 @@ use crate::process;
 
 const RANKS: usize = 4;
 /// Rank 0's sends to rank 1 take this many µs longer: five times as long, yet less is lost than by the late rank.
-const SLOW_PAIR: &str = "0,1,200";
+const SLOW_PAIR: &str = "0,1,1000";
 
 /// A library that a job would find on this machine.
 pub(super) fn installed(names: &[&str]) -> Option<PathBuf> {

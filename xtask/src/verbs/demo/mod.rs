@@ -103,8 +103,8 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     heading("found");
     println!("{}\n", wrapped(&found));
     if job.can_slow_a_pair() {
-        let both = "This cause costs more than the other one that was put into the job. The two are a late rank, and a \
-                     network that is slow from rank 0 to rank 1: stats names both.";
+        let both = "Put into the job: a late rank, and a link that is slow from rank 0 to rank 1. The first line has \
+                     what costs most; `stats` names what costs 2 % or more.";
         println!("{}\n", wrapped(both));
     }
     let (tool, causes) = (near(&tools.nccl_otf2), near(&causes));
