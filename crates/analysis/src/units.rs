@@ -67,6 +67,11 @@ pub fn whole(number: f64) -> u64 {
     number.clamp(0.0, 9e18).round() as u64
 }
 
+/// A probability, to three digits.
+pub fn probability(p_value: f64) -> String {
+    if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,9 +90,4 @@ mod tests {
         assert_eq!(plural(1, "process", "processes"), "1 process");
         assert_eq!(bandwidth(1.5e9), "1.500 GB/s");
     }
-}
-
-/// A probability, to three digits.
-pub fn probability(p_value: f64) -> String {
-    if p_value < 0.001 { "< 0.001".to_owned() } else { format!("{p_value:.3}") }
 }

@@ -101,11 +101,13 @@ fn a_slow_link_is_named_with_what_it_costs() {
 #[test]
 fn the_interface_of_a_host_is_named_where_all_its_links_are_slow() {
     for seed in 0..seeds() {
-        for hosts in [3, 4, 5, 8] {
+        for (hosts, from) in [(3, 0), (4, 0), (5, 0), (8, 0), (8, 30), (8, 50)] {
             for per_host in [1, 2] {
-                let wrong = Disturbance::SlowHost { host: 1, factor: 2.5 };
+                let wrong = Disturbance::SlowHost { host: 1, from, factor: 2.5 };
                 let found = report(&Job { ranks: hosts * per_host, hosts, ..ring(seed, wrong) });
-                let [cause] = links(&found)[..] else { panic!("{hosts} {:#?}", found.causes) };
+                let [cause] = links(&found)[..] else {
+                    panic!("{hosts} hosts of {per_host} from {from} {:#?}", found.causes)
+                };
                 assert_eq!(cause.kind, CauseKind::SlowNic, "{hosts} hosts of {per_host}: {}", cause.sentence);
                 assert!(cause.sentence.starts_with("The network interface of "), "{}", cause.sentence);
                 assert_eq!(cause.host.as_deref(), Some("host1"), "{hosts} hosts of {per_host}: {}", cause.sentence);

@@ -237,7 +237,7 @@ pub(crate) fn suspicions(table: &Table, is_timed: bool) -> (Vec<Suspicion>, Vec<
     if !(is_timed && columns >= 4) {
         let mut is_out = vec![false; columns];
         found.iter().for_each(|late| is_out[late.column] = true);
-        for (column, p_value) in exchange(&excess, &mut is_out) {
+        for (column, p_value) in exchange(&excess, &mut is_out, usize::MAX) {
             let late = Suspicion { column, p_value, test: Test::Exchange };
             match p_value {
                 ..IMPROBABLE => {
@@ -341,7 +341,10 @@ const MOST_BLOCKS: usize = 4096;
 
 /// The columns on which long values fall, with the probability that they do by chance: in each block, each column that
 /// is not out may have drawn each value. A block is as long as the memory of the other columns.
-pub(crate) fn exchange(excess: &Table, is_out: &mut [bool]) -> Vec<(usize, f64)> {
+///
+/// Where columns have no spells of their own, that of the columns that are not tested, if there are `least` of them: two
+/// that are slow from a time on look like a long memory.
+pub(crate) fn exchange(excess: &Table, is_out: &mut [bool], least: usize) -> Vec<(usize, f64)> {
     let (rows, columns) = (excess.rows(), excess.columns);
     let mut found: Vec<(usize, f64)> = Vec::new();
     for _ in 0..ROUNDS {
@@ -354,8 +357,11 @@ pub(crate) fn exchange(excess: &Table, is_out: &mut [bool]) -> Vec<(usize, f64)>
         nccl_events::sort::sort_by_key(&mut tested, |column| Ordered(-sum(*column)));
         tested.truncate(TESTED);
         let mut is_new = false;
+        let top = &tested[..tested.len().min(2 * left.len() / 3)];
+        let calm: Vec<usize> = left.iter().copied().filter(|column| !top.contains(column)).collect();
         for column in tested {
-            let others: Vec<usize> = left.iter().copied().filter(|other| *other != column).collect();
+            let others = left.iter().copied().filter(|other| *other != column).collect();
+            let others: Vec<usize> = if calm.len() >= least { calm.clone() } else { others };
             let (period, memory) = memory(&excess.of_columns(if columns > 2 { &others } else { &left }));
             let length = if memory > 1.5 { 2.0 * memory * (1.0 + 2.0 / real(others.len().max(1) as u64)) } else { 1.0 };
             let length = (period * ceil(length)).max(rows.div_ceil(MOST_BLOCKS)).max(1);

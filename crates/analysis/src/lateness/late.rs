@@ -352,11 +352,14 @@ impl Search<'_> {
         Late::default()
     }
 
-    /// Of five ranks or more that are compared, three have to agree: where hardly any do, they differ by design.
+    /// Of five ranks or more that are compared, three have to agree, of fewer a half: else they differ by design.
     fn differ_by_design(&self, late: &BTreeSet<u32>) -> bool {
         let is_most = |series: &Series| {
             let count = series.ranks.iter().filter(|rank| late.contains(rank)).count();
-            series.ranks.len() >= 5 && count + 3 > series.ranks.len()
+            match series.ranks.len() {
+                ranks @ 5.. => count + 3 > ranks,
+                ranks => ranks > 2 && 2 * count > ranks,
+            }
         };
         self.series.iter().any(is_most)
     }

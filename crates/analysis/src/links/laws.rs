@@ -362,6 +362,8 @@ fn chances(connections: &[ConnectionKey], rows: &[Means]) -> Vec<f64> {
     /// A row counts if nine of ten connections have it.
     const PRESENT: f64 = 0.9;
     const LEAST_ROWS: usize = 4;
+    /// So many others show the memory of noise.
+    const LEAST_CALM: usize = 1;
     let mut counts: BTreeMap<Row, u64> = BTreeMap::new();
     rows.iter().flat_map(BTreeMap::keys).for_each(|row| *counts.entry(*row).or_default() += 1);
     let least = PRESENT * real(rows.len() as u64);
@@ -398,7 +400,7 @@ fn chances(connections: &[ConnectionKey], rows: &[Means]) -> Vec<f64> {
             let shared = quantile(&known, 0.25);
             table.values.extend(means.into_iter().map(|mean| mean - shared));
         }
-        for (group, p_value) in exchange(&table, &mut vec![false; columns]) {
+        for (group, p_value) in exchange(&table, &mut vec![false; columns], LEAST_CALM) {
             for (chance, _) in chances.iter_mut().zip(&groups).filter(|(_, of)| **of == group) {
                 *chance = p_value.min(*chance);
             }

@@ -23,7 +23,7 @@ pub(crate) const STEADY: f64 = 1.2;
 /// Slow at times: it has slow steps in so many operations, and takes this many times as long.
 const LEAST_OPERATIONS: u64 = 5;
 const UNSTEADY_RATIO: f64 = 1.1;
-/// Links between two groups of hosts that all take up to this many times as long are of another kind, not at fault.
+/// Links between groups of hosts that all take up to this many times as long are of another kind, not at fault.
 const MOST_OF_KIND: f64 = 2.0;
 /// Links of one kind differ by at most this factor.
 const SAME_KIND: f64 = 1.15;
@@ -37,8 +37,10 @@ pub(crate) enum Shared {
     Host(String),
     Channel(u32, u32),
     Pair(RankPair),
+    /// All pairs of ranks from one host to another.
+    Hosts(String, String),
     Connection(ConnectionKey),
-    /// All connections between two groups of hosts: another kind of link, not a cause.
+    /// All connections between groups of hosts: another kind of link, not a cause.
     Kind,
 }
 
@@ -146,6 +148,7 @@ impl Places<'_> {
                 self.channels((&all, usual), &mut left, &mut found);
                 self.interfaces((&all, usual), &mut left, &mut found);
                 self.kinds((&all, usual), &mut left, &mut found);
+                self.hosts((&all, usual), &mut left, &mut found);
                 self.pairs((&all, usual), &left, &mut found);
             }
         }
@@ -206,7 +209,7 @@ impl Places<'_> {
                 (shared, slow_ways.flatten().copied().collect::<BTreeSet<RankPair>>())
             });
             let mut explained: Vec<(&Shared, BTreeSet<RankPair>)> =
-                explained.filter(|(_, pairs)| is_several(self, pairs)).collect();
+                explained.filter(|(_, pairs)| self.is_several(pairs)).collect();
             // Of a host with one rank, either says the same.
             let mut known: BTreeSet<BTreeSet<RankPair>> = BTreeSet::new();
             explained.retain(|(_, pairs)| known.insert(pairs.clone()));
@@ -226,7 +229,7 @@ impl Places<'_> {
         }
     }
 
-    /// Slow pairs that are exactly those between two groups of hosts, all by one factor: another kind of link.
+    /// Slow pairs that are exactly those between groups of hosts, all by one factor: another kind of link.
     fn kinds(
         &self,
         (all, usual): (&[&ConnectionTimes], &Longest),
@@ -268,11 +271,49 @@ impl Places<'_> {
         let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
         hosts.values().for_each(|group| *groups.entry(group).or_default() += 1);
         let is_between = slow.iter().filter_map(hosts_of).all(|(from, to)| hosts[from] != hosts[to]);
-        if groups.len() == 2 && groups.values().all(|hosts| *hosts > 1) && is_between {
+        if groups.len() > 1 && groups.values().all(|hosts| *hosts > 1) && is_between {
             found.push(self.slow_link(Shared::Kind, &connections, usual));
             connections.iter().for_each(|connection| {
                 left.remove(&connection.key);
             });
+        }
+    }
+
+    /// Whether pairs join more than two hosts, or on one host more than two ranks: then what they share is at fault.
+    fn is_several(&self, pairs: &BTreeSet<RankPair>) -> bool {
+        let ends = || {
+            pairs.iter().flat_map(|pair| {
+                let of_pair = self.ends(*pair);
+                [of_pair.from, of_pair.to]
+            })
+        };
+        let hosts: BTreeSet<&str> = ends().filter_map(|rank| self.host(rank)).collect();
+        let ranks: BTreeSet<u32> = ends().flatten().collect();
+        pairs.len() > 1 && ranks.len() > 2 && (hosts.len() != 2)
+    }
+
+    /// All pairs from one host to another: the interface of either, or what is between, may be at fault.
+    fn hosts(
+        &self,
+        (all, usual): (&[&ConnectionTimes], &Longest),
+        left: &mut BTreeSet<ConnectionKey>,
+        found: &mut Vec<SlowLink>,
+    ) {
+        let mut by_hosts: BTreeMap<(&str, &str), Vec<&ConnectionTimes>> = BTreeMap::new();
+        for connection in all {
+            let ends = self.ends(connection.key.0);
+            if let Some((from, to)) = self.host(ends.from).zip(self.host(ends.to)).filter(|(from, to)| from != to) {
+                by_hosts.entry((from, to)).or_default().push(connection);
+            }
+        }
+        for ((from, to), connections) in by_hosts {
+            let pairs: BTreeSet<RankPair> = connections.iter().map(|connection| connection.key.0).collect();
+            if pairs.len() > 1 && connections.iter().all(|connection| left.contains(&connection.key)) {
+                found.push(self.slow_link(Shared::Hosts(from.to_owned(), to.to_owned()), &connections, usual));
+                connections.iter().for_each(|connection| {
+                    left.remove(&connection.key);
+                });
+            }
         }
     }
 
@@ -315,13 +356,4 @@ fn by_pair<'a>(all: &[&'a ConnectionTimes]) -> BTreeMap<RankPair, Vec<&'a Connec
     let mut found: BTreeMap<RankPair, Vec<&ConnectionTimes>> = BTreeMap::new();
     all.iter().for_each(|connection| found.entry(connection.key.0).or_default().push(connection));
     found
-}
-
-/// Whether several pairs join more than two ranks.
-fn is_several(places: &Places<'_>, pairs: &BTreeSet<RankPair>) -> bool {
-    let ends = pairs.iter().flat_map(|pair| {
-        let of_pair = places.ends(*pair);
-        [of_pair.from, of_pair.to]
-    });
-    pairs.len() > 1 && ends.flatten().collect::<BTreeSet<u32>>().len() > 2
 }

@@ -72,6 +72,7 @@ impl Inputs<'_> {
                 let key = LinkKey { communicator: *communicator, channel: Some(*channel), ..LinkKey::default() };
                 (CauseKind::SlowChannel, Some(key))
             }
+            Shared::Hosts(..) => (CauseKind::SlowPair, None),
             Shared::Pair(pair) => (CauseKind::SlowPair, Some(key(self.tables, *pair))),
             Shared::Connection((pair, channel)) => {
                 let key = LinkKey { channel: Some(*channel), ..key(self.tables, *pair) };

@@ -12,7 +12,7 @@ use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::index as large;
 
 /// The longest line of a verdict.
-const MOST_CHARACTERS: usize = 110;
+pub(super) const MOST_CHARACTERS: usize = 110;
 
 /// Up to so many ranks are listed by name, if their names are not longer together.
 pub(super) const LISTED: usize = 4;
@@ -150,7 +150,7 @@ fn ends_name(ranks: &[Rank], ends: &LinkKey) -> String {
 }
 
 /// How far a name of several in a line reaches.
-const MOST_OF_NAME: usize = 24;
+const MOST_OF_NAME: usize = 20;
 
 /// A slow link by name: `The link from rank 3 to 4`, `The network interface of node2`, `Channel 1`.
 fn link_name(tables: &Tables, ranks: &[Rank], shared: &Shared) -> String {
@@ -172,7 +172,10 @@ fn link_name(tables: &Tables, ranks: &[Rank], shared: &Shared) -> String {
         Shared::Connection((pair, channel)) => {
             ends_name(ranks, &LinkKey { channel: Some(*channel), ..key(tables, *pair) })
         }
-        Shared::Kind => "Links between two groups of hosts".to_owned(),
+        Shared::Hosts(from, to) => {
+            format!("The link from {} to {}", cut(from, MOST_OF_NAME), cut(to, MOST_OF_NAME))
+        }
+        Shared::Kind => "Links between groups of hosts".to_owned(),
     }
 }
 
@@ -291,6 +294,7 @@ mod tests {
                 Shared::Rank(0),
                 Shared::Host(host.to_owned()),
                 Shared::Channel(0, 31),
+                Shared::Hosts(host.to_owned(), host.to_owned()),
                 Shared::Pair((0, 0, 1)),
                 Shared::Connection(((0, 0, 1), 31)),
             ];

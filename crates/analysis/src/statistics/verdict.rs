@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lateness::chance::IMPROBABLE;
-use crate::lateness::late::{LEAST_SHARE, Late, OwnTime};
+use crate::lateness::late::{LEAST_SHARE, Late, OwnTime, Pauses};
 use crate::links::slow::Shared;
 use crate::read::archive::Trace;
 use crate::read::{NO_SEQUENCE, Operation, Tables};
 use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::{Incomparable, Instance, Instances};
-use crate::statistics::lines::{LISTED, late_line, percent, who};
+use crate::statistics::lines::{LISTED, MOST_CHARACTERS, late_line, percent, who};
 use crate::units;
 use crate::units::{count, plural, real, time, whole};
 use nccl_events::Kind;
@@ -57,7 +57,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     if matched > 0 {
         basis.push(format!(
             "Arrivals could be compared in {} of {}.",
-            count(comparable),
+            count(comparable.saturating_sub(inputs.lateness.by_lengths)),
             plural(matched, "collective", "collectives")
         ));
     }
@@ -184,7 +184,7 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     let kinds = inputs.links.slow.iter().filter(|slow| slow.shared == Shared::Kind);
     lines.extend(kinds.map(|slow| {
         format!(
-            "{} links between two groups of hosts take {:.1} times as long as the others: another kind of link, no cause.",
+            "{} links between groups of hosts take {:.1} times as long as the others: another kind of link, no cause.",
             count(slow.pairs),
             slow.ratio
         )
@@ -215,6 +215,18 @@ fn incomparable(instances: &Instances) -> Option<(&'static str, u64)> {
     reasons.into_iter().max_by_key(|(_, number)| *number).filter(|(_, number)| *number > 0)
 }
 
+fn pauses_line(inputs: &Inputs<'_>, pauses: &Pauses) -> String {
+    let names = pauses.ranks.keys().filter_map(|rank| inputs.ranks.get(large(*rank)));
+    let names: Vec<&str> = names.map(|rank| rank.name.as_str()).collect();
+    let who = match names.as_slice() {
+        [rank] => format!("all waiting for {rank}"),
+        ranks => format!("waiting for {} in turn", plural(ranks.len() as u64, "rank", "ranks")),
+    };
+    let of = plural(pauses.of, "collective", "collectives");
+    let lost = percent(pauses.lost_ns / real(inputs.waiting.total.operations_ns.max(1)));
+    format!("Pauses: {lost} of communication time lost in {} of {of}, {who}", count(pauses.collectives))
+}
+
 /// The finding and line of a run without a cause.
 fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, String) {
     /// Above this share, what cannot be compared may hide anything.
@@ -236,6 +248,9 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
                     let of = plural(inputs.instances.all.len() as u64, "collective", "collectives");
                     format!("in {} of {of} {why}", count(number))
                 }
+                None if judged.unclear > UNCLEAR => {
+                    format!("the clocks do not show who waited in {} of communication time", percent(judged.unclear))
+                }
                 None => "too few operations of the same ranks were recorded".to_owned(),
             },
         };
@@ -245,19 +260,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     let perhaps: Vec<&Rank> =
         judged.perhaps.ranks.iter().filter_map(|late| inputs.ranks.get(large(late.rank))).collect();
     if let Some(pauses) = judged.pauses.as_ref().filter(|pauses| pauses.ranks.len() == 1 || perhaps.is_empty()) {
-        let names = pauses.ranks.keys().filter_map(|rank| inputs.ranks.get(large(*rank)));
-        let names: Vec<&str> = names.map(|rank| rank.name.as_str()).collect();
-        let who = match names.as_slice() {
-            [rank] => format!("all waiting for {rank}"),
-            ranks => format!("waiting for {} in turn", plural(ranks.len() as u64, "rank", "ranks")),
-        };
-        let of = plural(pauses.of, "collective", "collectives");
-        let sentence = format!(
-            "Pauses: {} of communication time lost in {} of {of}, {who}",
-            share(pauses.lost_ns),
-            count(pauses.collectives)
-        );
-        return (Finding::Pauses, sentence);
+        return (Finding::Pauses, pauses_line(inputs, pauses));
     }
     if !perhaps.is_empty() {
         let who = who(inputs.ranks, &perhaps, ("may be", "may be"));
@@ -290,7 +293,11 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
             format!("No rank stands out{among}: how long ranks wait is not known, because of the clocks")
         }
         () if budget.waiting_ns == 0 => format!("No rank stands out{among}: ranks do not wait for each other"),
-        () => format!("No rank stands out{among}: {waiting} of communication time is waiting, {for_whom}"),
+        () => {
+            let short = format!("No rank stands out{among}: {waiting} of communication time is waiting");
+            let line = format!("{short}, {for_whom}");
+            if line.chars().count() <= MOST_CHARACTERS { line } else { short }
+        }
     };
     (Finding::Healthy, sentence)
 }

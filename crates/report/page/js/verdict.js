@@ -7,7 +7,8 @@ import { html, unit } from '#page/html';
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Cause} Cause */
 
-const WHO = /^(ranks?|all ranks|[\d ]+ ranks|the link|the network interface|channel|GPU) .*?(?= (is|are|was|were|may|stalled) )/i;
+const NAMES = 'ranks?|all ranks|[\\d ]+ ranks|the link|the network interface|channel|GPU';
+const WHO = new RegExp(`^(${NAMES}) .*?(?= (is|are|was|were|may|stalled) )`, 'i');
 
 /** @param {Model} model */
 export function verdict(model) {

@@ -90,9 +90,10 @@ pub enum Disturbance {
         from: u32,
         share: f64,
     },
-    /// Steps between hosts to and from a host take this many times as long.
+    /// From this instance on, steps between hosts to and from a host take this many times as long.
     SlowHost {
         host: u32,
+        from: u32,
         factor: f64,
     },
     /// Steps between the first and the second half of the hosts take this many times as long.
@@ -334,7 +335,9 @@ fn steps(
         Disturbance::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => {
             (factor, factor)
         }
-        Disturbance::SlowHost { host, factor } if from_host != to_host && [from_host, to_host].contains(&host) => {
+        Disturbance::SlowHost { host, from, factor }
+            if sequence >= from && from_host != to_host && [from_host, to_host].contains(&host) =>
+        {
             (factor, factor)
         }
         Disturbance::Racks { factor } if (2 * from_host < job.hosts) != (2 * to_host < job.hosts) => (factor, factor),

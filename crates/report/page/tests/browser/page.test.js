@@ -19,7 +19,7 @@ test('the page has its sections in the order in which an expert reads', async ()
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)), ['facts', 'verdict',
     'operations', 'time', 'phases', 'steps', 'path', 'skew', 'pairs', 'channels', 'wires', 'making', 'anomalies',
     'completeness', 'timeline', 'how']);
-  assert.match(await text(page, '.verdict .v'), /^Rank 11 came late/);
+  assert.match(await text(page, '.verdict .v'), /^Rank 11 was late from/);
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');
   assert.match(await text(page, '#time tbody tr.mark'), /^rank 11/);
   assert.match(await text(page, '#skew tbody tr.mark'), /7\.15/, 'of collectives, and of sends and receives');
@@ -216,14 +216,14 @@ test('an archive without events, one rank, and events that are nowhere have page
       phases: [], steps: null, communicator_calls: [],
       causes: [], lateness: { from_ns: 0, bin_ns: 1, ranks: [] }, clocks: { uncertainty_ns: null, unknown: [],
         sentence: 'Nothing is known of clocks.' },
-      verdict: { finding: 'nothing', sentence: 'Nothing was recorded.', is_partial: false, basis: [], rest: null } });
+      verdict: { finding: 'nothing', line: 'Nothing was recorded.', is_partial: false, basis: [], rest: null } });
     Object.assign(report.completeness, { kinds: {}, callbacks_lost: 0 });
     Object.assign(report.budget, { operations_ns: 0, waiting_ns: 0, transfer_ns: 0 });
     Object.assign(timeline, { hosts: [], rows: [], locations: [], names: [], functions: [], chunks: [] });
   });
   const one = write({ ranks: 1, steps: 30, late: 0 }, 'one', ({ report }) => {
     Object.assign(report, { causes: [], anomalies: [],
-      verdict: { finding: 'nothing', sentence: 'One rank.', is_partial: true, basis: [], rest: null } });
+      verdict: { finding: 'nothing', line: 'One rank.', is_partial: true, basis: [], rest: null } });
   });
   const absent = write({}, 'absent', ({ timeline }) => {
     for (const chunk of timeline.chunks) Object.assign(chunk, { at: 'none' });
