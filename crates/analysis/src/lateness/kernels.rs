@@ -87,7 +87,7 @@ pub(crate) struct Kernels {
     pub(crate) unreported: Vec<Vec<u64>>,
     /// By rank: when operations of it were not recorded, which others took part in or recording was off; sorted, apart.
     pub(crate) unrecorded: Vec<Vec<(u64, u64)>>,
-    /// In messages: for how long it is not known whether ranks waited, because of the clocks.
+    /// In messages and collectives with a root: for how long it is not known whether ranks waited, because of the clocks.
     pub(crate) unclear_ns: u64,
 }
 
@@ -157,11 +157,23 @@ impl Kernels {
                 Flow::ToRoot if kernel.is_root && is_clear(last_ns - kernel.start_ns) => until(kernel, last_ns),
                 Flow::ToRoot => 0,
             };
+            // How long the clocks do not show whether a member waited for the root, or the root for the last member.
+            let unclear_ns = |kernel: &Kernel| match (flow, root_ns) {
+                (Flow::FromRoot, Some(root_ns)) if !kernel.is_root && !is_clear(root_ns.abs_diff(kernel.start_ns)) => {
+                    error_ns.map_or_else(|| length_ns(kernel), |_| until(kernel, root_ns))
+                }
+                (Flow::ToRoot, _) if kernel.is_root && !is_clear(last_ns - kernel.start_ns) => {
+                    error_ns.map_or_else(|| length_ns(kernel), |_| until(kernel, last_ns))
+                }
+                _ => 0,
+            };
             let waits: Vec<u64> = kernels().map(wait_ns).collect();
+            let unclear_ns: u64 = kernels().map(unclear_ns).sum();
             for (member, wait_ns) in members.zip(waits) {
                 self.all[large(self.members[member])].wait_ns = wait_ns;
             }
             self.collectives[at].is_by_lengths = is_by_lengths;
+            self.unclear_ns += unclear_ns;
         }
         for at in 0..self.all.len() {
             let kernel = &self.all[at];

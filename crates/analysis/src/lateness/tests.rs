@@ -174,6 +174,30 @@ fn clocks_do_not_matter_for_who_is_late() {
     }
 }
 
+/// Whether members waited for a root is not known within the clocks' error: that is said, and nobody is named.
+#[test]
+fn waits_for_a_root_within_the_error_are_unclear() {
+    let job = || {
+        let mut simulation = Simulation::new(4);
+        let world = simulation.communicator(0..4);
+        let mut random = Random::new(9);
+        for _ in 0..60 {
+            for rank in 0..4 {
+                let more = if rank == 0 { 0.2 } else { 0.0 };
+                simulation.work(rank, MS * (1.0 + more + 0.02 * random.exponential()));
+            }
+            simulation.collective_on(world, 0, Flow::FromRoot, 0, 0.2 * MS, true);
+        }
+        simulation
+    };
+    let known = judge(&job().shifted(&[0; 4], Some(0)));
+    assert!(known.unclear < 0.01, "{}", known.unclear);
+    for error_ns in [Some(50_000_000), None] {
+        let found = judge(&job().shifted(&[0; 4], error_ns));
+        assert!(late(&found).is_empty() && found.unclear > 0.1, "{error_ns:?} {}", found.unclear);
+    }
+}
+
 #[test]
 fn a_slow_stage_of_a_pipeline_is_named() {
     let pipeline = |slow: Option<usize>, factor: f64, is_buffered: bool, streams: [u32; 2]| {
