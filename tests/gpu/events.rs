@@ -150,7 +150,9 @@ fn the_job_survives_a_driver_that_fails() {
             return;
         };
         let lines = run.ended.our_lines();
-        let about: Vec<_> = lines.iter().filter(|line| line.contains("GPU ")).collect();
+        // The verdict, which `run` closes with, may be about GPU times, too.
+        let is_verdict = |line: &&&str| line.trim_start().starts_with("Cannot tell");
+        let about: Vec<_> = lines.iter().filter(|line| line.contains("GPU ") && !is_verdict(line)).collect();
         match said {
             "" => assert_eq!(about, Vec::<&&str>::new(), "{}", run.ended),
             said => assert!(

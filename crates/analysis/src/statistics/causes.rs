@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::lateness::late::{LEAST_SHARE, LateRank};
-use crate::links::slow::{Shared, SlowLink};
+use crate::links::slow::{STEADY, Shared, SlowLink};
 use crate::results::{Anomaly, Cause, CauseKind, CausePhase, LinkKey};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::lines::{late_evidence, late_line, link_evidence, link_line, stall_line};
@@ -86,9 +86,11 @@ impl Inputs<'_> {
         let fit = link.filter(|_| kind == CauseKind::SlowPair).and_then(|link| link.all);
         let fit = fit.and_then(|fit| Some((fit.latency_ns?, fit.rate?)));
         let total = &self.waiting.total;
-        let transfer_ns = total.operations_ns - total.waiting_ns;
-        // Ranks lose at most the time in which something moved.
-        let lost_ns = if transfer_ns > 0 { whole(slow.lost_ns).min(transfer_ns) } else { whole(slow.lost_ns) };
+        let transfer_ns = real(total.operations_ns - total.waiting_ns);
+        // A link that always takes twice as long makes transfers twice as long at most.
+        let most = if slow.typical >= STEADY { 1.0 - 1.0 / slow.ratio.max(1.0) } else { 1.0 };
+        let most_ns = transfer_ns * most;
+        let lost_ns = whole(if transfer_ns > 0.0 { slow.lost_ns.min(most_ns) } else { slow.lost_ns });
         let share = self.share(lost_ns);
         let (rank, host) = match &slow.shared {
             Shared::Rank(rank) => (Some(*rank), self.ranks.get(large(*rank)).map(|rank| rank.host.clone())),

@@ -119,7 +119,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     causes.splice(0..0, verdict::cause(trace, &tables, &instances, &ranks));
     let late = recorded::late_operations(&kernels, &rows, &judged.late);
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
-    let report = Report {
+    let mut report = Report {
         format: 1,
         run: Run { has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
         verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
@@ -144,6 +144,11 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         completeness: Completeness::from_statements(&trace.statements),
         unreported: trace.statements.unreported.shown(),
     };
+    // One number: what the cause says.
+    for link in report.pairs.iter_mut().chain(&mut report.channels).filter(|link| link.lost_ns.is_some()) {
+        let cause = report.causes.iter().find(|cause| !cause.is_stall && cause.link == Some(link.key));
+        link.lost_ns = cause.map(|cause| cause.lost_ns).or(link.lost_ns);
+    }
     Ok((Analysis { tables, instances, pairing, late, connections: links.connections, report }, also))
 }
 
