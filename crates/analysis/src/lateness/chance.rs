@@ -237,7 +237,7 @@ pub(crate) fn suspicions(table: &Table, is_timed: bool) -> (Vec<Suspicion>, Vec<
     if !(is_timed && columns >= 4) {
         let mut is_out = vec![false; columns];
         found.iter().for_each(|late| is_out[late.column] = true);
-        for (column, p_value) in exchange(&excess, &mut is_out, usize::MAX) {
+        for (column, p_value) in exchange(&excess, &mut is_out, None) {
             let late = Suspicion { column, p_value, test: Test::Exchange };
             match p_value {
                 ..IMPROBABLE => {
@@ -342,9 +342,9 @@ const MOST_BLOCKS: usize = 4096;
 /// The columns on which long values fall, with the probability that they do by chance: in each block, each column that
 /// is not out may have drawn each value. A block is as long as the memory of the other columns.
 ///
-/// Where columns have no spells of their own, that of the columns that are not tested, if there are `least` of them: two
-/// that are slow from a time on look like a long memory.
-pub(crate) fn exchange(excess: &Table, is_out: &mut [bool], least: usize) -> Vec<(usize, f64)> {
+/// Two columns that are slow from a time on look like noise with a long memory. With `least_calm`, the memory is therefore
+/// that of the columns with the smallest sums, if there are as many; this is wrong for noise in spells.
+pub(crate) fn exchange(excess: &Table, is_out: &mut [bool], least_calm: Option<usize>) -> Vec<(usize, f64)> {
     let (rows, columns) = (excess.rows(), excess.columns);
     let mut found: Vec<(usize, f64)> = Vec::new();
     for _ in 0..ROUNDS {
@@ -361,7 +361,8 @@ pub(crate) fn exchange(excess: &Table, is_out: &mut [bool], least: usize) -> Vec
         let calm: Vec<usize> = left.iter().copied().filter(|column| !top.contains(column)).collect();
         for column in tested {
             let others = left.iter().copied().filter(|other| *other != column).collect();
-            let others: Vec<usize> = if calm.len() >= least { calm.clone() } else { others };
+            let others: Vec<usize> =
+                if least_calm.is_some_and(|least| calm.len() >= least) { calm.clone() } else { others };
             let (period, memory) = memory(&excess.of_columns(if columns > 2 { &others } else { &left }));
             let length = if memory > 1.5 { 2.0 * memory * (1.0 + 2.0 / real(others.len().max(1) as u64)) } else { 1.0 };
             let length = (period * ceil(length)).max(rows.div_ceil(MOST_BLOCKS)).max(1);

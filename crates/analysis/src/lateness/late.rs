@@ -92,7 +92,7 @@ impl LateRank {
 pub(crate) struct Late {
     /// By rank.
     pub(crate) ranks: Vec<LateRank>,
-    /// What the others lose by all of them, in ns.
+    /// What all of them together cost the other ranks, in ns.
     pub(crate) lost_ns: f64,
     /// Half of its 95 % interval, in ns.
     pub(crate) error_ns: f64,
@@ -235,14 +235,12 @@ impl Lateness {
             let known = &mut own[large(*rank)].p_value;
             *known = Some(known.map_or(least, |known| known.min(least)));
         }
-        let cells: usize = series.iter().map(|series| series.own.values.len()).sum();
         let mut found = Self {
             series,
             blind,
             own,
             awaited_ns: kernels.awaited_ns(),
-            unclear: missing(kernels, operations_ns)
-                .max(real(blind.unreported.max(blind.unrecorded)) / real(cells.max(1) as u64)),
+            unclear: missing(kernels, operations_ns).max(blind.share()),
             by_lengths: kernels.collectives.iter().filter(|one| one.is_by_lengths).count() as u64,
             pauses: pauses(kernels, operations_ns),
             ..Self::default()

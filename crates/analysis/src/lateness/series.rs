@@ -61,6 +61,14 @@ struct Meeting {
 pub(crate) struct Blind {
     pub(crate) unreported: u64,
     pub(crate) unrecorded: u64,
+    /// All own times.
+    pub(crate) of: u64,
+}
+
+impl Blind {
+    pub(crate) fn share(self) -> f64 {
+        real(self.unreported.max(self.unrecorded)) / real(self.of.max(1))
+    }
 }
 
 /// All series of a job.
@@ -85,6 +93,7 @@ pub(crate) fn find(kernels: &Kernels) -> (Vec<Series>, Blind) {
         }
     }
     find_hidden(kernels, &mut found);
+    blind.of = found.iter().map(|series| series.own.values.len() as u64).sum();
     (found, blind)
 }
 
@@ -300,6 +309,34 @@ fn blocks(kernels: &Kernels, ranks: Vec<u32>) -> Option<Series> {
     Some(Series { ranks, own, without_transfers: None, windows: Windows::Times(times), hides_work: true })
 }
 
+/// A clock that runs only while time is a rank's own.
+struct OwnClock {
+    /// The end of each interval that is not own, and what the clock shows then; first the beginning.
+    ends: Vec<(f64, f64)>,
+}
+
+impl OwnClock {
+    fn new(from_ns: u64, not_own: &mut [(f64, f64)]) -> Self {
+        not_own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut ends = vec![(real(from_ns), 0.0)];
+        for (begin, end) in not_own {
+            let (last, shown) = ends[ends.len() - 1];
+            if *end > last {
+                ends.push((*end, shown + (*begin - last).max(0.0)));
+            }
+        }
+        Self { ends }
+    }
+
+    fn at(&self, ns: u64) -> f64 {
+        let next = self.ends.partition_point(|(end, _)| *end <= real(ns)).max(1);
+        let (end, shown) = self.ends[next - 1];
+        let running = shown + (real(ns) - end);
+        // Within the next interval, the clock stands.
+        self.ends.get(next).map_or(running, |(_, shown)| running.min(*shown))
+    }
+}
+
 /// The kernels of a rank that begin in a window, and at its end, stream by stream; and the own time of the rank before
 /// each: from when to when, by a clock that runs while time is its own.
 pub(crate) fn own_gaps(
@@ -320,28 +357,11 @@ pub(crate) fn own_gaps(
         Some(meeting) => not_own(kernels, rank, &kernels.all[large(meeting)], (from_ns, to_ns)),
         None => in_kernels(kernels, rank, (from_ns, to_ns)),
     };
-    not_own.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // The own time up to the begin of each interval that is not.
-    let (mut ends, mut own) = (vec![real(from_ns)], vec![(real(from_ns), 0.0)]);
-    for (begin, end) in not_own {
-        let last = ends[ends.len() - 1];
-        if end > last {
-            let (_, before) = own[own.len() - 1];
-            own.push((end, before + (begin - last).max(0.0)));
-            ends.push(end);
-        }
-    }
-    let starts: Vec<f64> = own.iter().map(|(end, _)| *end).collect();
-    let own_until = |ns: u64| {
-        let at = real(ns.clamp(from_ns, to_ns));
-        let next = starts.partition_point(|start| *start <= at).max(1);
-        let (end, before) = own[next - 1];
-        // Within the next interval that is not own, the clock stands.
-        own.get(next).map_or(before + (at - end), |(_, until)| (before + (at - end)).min(*until))
-    };
+    let clock = OwnClock::new(from_ns, &mut not_own);
     let gap = |number: &u32| {
         let kernel = &kernels.all[large(*number)];
-        (own_until(kernel.start_ns - kernel.gap_ns(&kernels.all)), own_until(kernel.start_ns))
+        let within = |ns: u64| clock.at(ns.clamp(from_ns, to_ns));
+        (within(kernel.start_ns - kernel.gap_ns(&kernels.all)), within(kernel.start_ns))
     };
     let mut streams: Vec<u32> = Vec::new();
     let place = |streams: &mut Vec<u32>, stream: u32| {

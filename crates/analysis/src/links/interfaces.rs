@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::links::connections::ConnectionTimes;
 use crate::links::expected_bandwidth;
 use crate::links::expected_bandwidth::StatedTopology;
-use crate::links::laws::ConnectionTimes;
 use crate::read::{NONE, Network, Step, Tables, Transfer};
 use crate::results::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
 use crate::units::real;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lateness::chance::IMPROBABLE;
-use crate::links::laws::{ConnectionTimes, Occasion};
+use crate::links::connections::{ConnectionTimes, Occasion};
 use crate::read::Tables;
 use crate::results::{Link, LinkKey, Rank};
 use crate::statistics::collectives::Instances;
@@ -20,7 +20,7 @@ const SPREADS: f64 = 5.0;
 const LEAST_SPREAD: f64 = 0.03;
 /// Slow nearly always: its typical step takes this many times as long. A slow link below this is unsteady.
 pub(crate) const STEADY: f64 = 1.2;
-/// Slow at times: it has slow steps in so many operations, and takes this many times as long.
+/// Slow at times: at least this many operations have slow steps, and the link takes this many times as long.
 const LEAST_OPERATIONS: u64 = 5;
 const UNSTEADY_RATIO: f64 = 1.1;
 /// Links between groups of hosts that all take up to this many times as long are of another kind, not at fault.
@@ -102,8 +102,8 @@ impl Places<'_> {
         key(self.tables, pair)
     }
 
-    /// What all ranks lose: the connections of an operation send at the same time, so it waits for the slowest of these,
-    /// and without them for the slowest of the others.
+    /// What all ranks lose. The connections of an operation send at the same time, so it waits for the slowest of these;
+    /// without them it would wait for the slowest of the others.
     fn lost_ns(&self, connections: &[&ConnectionTimes], usual: &Longest) -> f64 {
         let ranks = |occasion: Occasion| match occasion {
             Occasion::Instance(number) => self.instances.operations(&self.instances.all[large(number)]).len() as u64,
@@ -142,141 +142,19 @@ impl Places<'_> {
         for relation in relations {
             let all: Vec<&ConnectionTimes> =
                 all.iter().filter(|connection| connection.is_on_host == relation && !is_late(connection)).collect();
-            let mut left: BTreeSet<ConnectionKey> =
+            let left: BTreeSet<ConnectionKey> =
                 all.iter().filter(|connection| is_slow(connection)).map(|connection| connection.key).collect();
-            if !left.is_empty() {
-                self.channels((&all, usual), &mut left, &mut found);
-                self.interfaces((&all, usual), &mut left, &mut found);
-                self.kinds((&all, usual), &mut left, &mut found);
-                self.hosts((&all, usual), &mut left, &mut found);
-                self.pairs((&all, usual), &left, &mut found);
+            let mut grouping = Grouping { places: self, all, usual, left, found: Vec::new() };
+            if !grouping.left.is_empty() {
+                grouping.channels();
+                grouping.interfaces();
+                grouping.kinds();
+                grouping.hosts();
+                grouping.pairs();
             }
+            found.extend(grouping.found);
         }
         found
-    }
-
-    /// Channels that are slow on all pairs.
-    fn channels(
-        &self,
-        (all, usual): (&[&ConnectionTimes], &Longest),
-        left: &mut BTreeSet<ConnectionKey>,
-        found: &mut Vec<SlowLink>,
-    ) {
-        let mut by_channel: BTreeMap<(u32, u32), Vec<&ConnectionTimes>> = BTreeMap::new();
-        for connection in all {
-            let ((communicator, ..), channel) = connection.key;
-            by_channel.entry((communicator, channel)).or_default().push(connection);
-        }
-        let several: BTreeSet<u32> = by_channel.keys().map(|(_, channel)| *channel).collect();
-        let is_all = all.iter().all(|connection| left.contains(&connection.key));
-        for ((communicator, channel), connections) in by_channel {
-            let is_slow = connections.iter().all(|connection| left.contains(&connection.key));
-            if several.len() > 1 && connections.len() > 1 && is_slow && !is_all {
-                found.push(self.slow_link(Shared::Channel(communicator, channel), &connections, usual));
-                connections.iter().for_each(|connection| {
-                    left.remove(&connection.key);
-                });
-            }
-        }
-    }
-
-    /// Ranks and hosts of which all pairs of a direction are slow, of more than two ranks: the interface, not each pair.
-    fn interfaces(
-        &self,
-        (all, usual): (&[&ConnectionTimes], &Longest),
-        left: &mut BTreeSet<ConnectionKey>,
-        found: &mut Vec<SlowLink>,
-    ) {
-        let pairs = by_pair(all);
-        let mut ends: Vec<(Shared, [Vec<RankPair>; 2])> = Vec::new();
-        for pair in pairs.keys() {
-            let of_pair = self.ends(*pair);
-            for (way, rank) in [of_pair.from, of_pair.to].into_iter().enumerate() {
-                let places = [rank.map(Shared::Rank), self.host(rank).map(|host| Shared::Host(host.to_owned()))];
-                for shared in places.into_iter().flatten() {
-                    let at = ends.iter().position(|(known, _)| *known == shared).unwrap_or(ends.len());
-                    if at == ends.len() {
-                        ends.push((shared, Default::default()));
-                    }
-                    ends[at].1[way].push(*pair);
-                }
-            }
-        }
-        loop {
-            let is_slow = |pair: &RankPair| pairs[pair].iter().all(|connection| left.contains(&connection.key));
-            let explained = ends.iter().map(|(shared, ways)| {
-                let slow_ways = ways.iter().filter(|way| way.iter().all(is_slow));
-                (shared, slow_ways.flatten().copied().collect::<BTreeSet<RankPair>>())
-            });
-            let mut explained: Vec<(&Shared, BTreeSet<RankPair>)> =
-                explained.filter(|(_, pairs)| self.is_several(pairs)).collect();
-            // Of a host with one rank, either says the same.
-            let mut known: BTreeSet<BTreeSet<RankPair>> = BTreeSet::new();
-            explained.retain(|(_, pairs)| known.insert(pairs.clone()));
-            nccl_events::sort::sort_by_key(&mut explained, |(_, pairs)| std::cmp::Reverse(pairs.len()));
-            let Some((shared, slow)) = explained.first() else { return };
-            // Slow pairs between two hosts only: either interface may be at fault.
-            let is_clear =
-                explained[1..].iter().all(|(_, others)| others.len() < slow.len() || others.is_disjoint(slow));
-            if !is_clear {
-                return;
-            }
-            let connections: Vec<&ConnectionTimes> = slow.iter().flat_map(|pair| pairs[pair].iter().copied()).collect();
-            found.push(self.slow_link((*shared).clone(), &connections, usual));
-            connections.iter().for_each(|connection| {
-                left.remove(&connection.key);
-            });
-        }
-    }
-
-    /// Slow pairs that are exactly those between groups of hosts, all by one factor: another kind of link.
-    fn kinds(
-        &self,
-        (all, usual): (&[&ConnectionTimes], &Longest),
-        left: &mut BTreeSet<ConnectionKey>,
-        found: &mut Vec<SlowLink>,
-    ) {
-        let pairs = by_pair(all);
-        let slow: BTreeSet<RankPair> = pairs
-            .iter()
-            .filter(|(_, connections)| connections.iter().all(|connection| left.contains(&connection.key)))
-            .map(|(pair, _)| *pair)
-            .collect();
-        if slow.len() < 2 {
-            return;
-        }
-        let connections: Vec<&ConnectionTimes> = slow.iter().flat_map(|pair| pairs[pair].iter().copied()).collect();
-        let ratios = slow.iter().map(|pair| self.slow_link(Shared::Kind, &pairs[pair], usual).ratio);
-        let (low, high) = ratios.fold((f64::INFINITY, 0.0_f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
-        let is_one_kind = high < MOST_OF_KIND
-            && high / low < SAME_KIND
-            && connections.iter().all(|connection| connection.typical > STEADY);
-        if !is_one_kind {
-            return;
-        }
-        // Hosts that usual pairs join, by the first host of their group.
-        let mut hosts: BTreeMap<&str, &str> = BTreeMap::new();
-        let hosts_of = |pair: &RankPair| {
-            let of_pair = self.ends(*pair);
-            self.host(of_pair.from).zip(self.host(of_pair.to))
-        };
-        for (from, to) in pairs.keys().filter_map(hosts_of) {
-            hosts.entry(from).or_insert(from);
-            hosts.entry(to).or_insert(to);
-        }
-        for (from, to) in pairs.keys().filter(|pair| !slow.contains(pair)).filter_map(hosts_of) {
-            let (one, other) = (hosts[from], hosts[to]);
-            hosts.values_mut().filter(|group| **group == other).for_each(|group| *group = one);
-        }
-        let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
-        hosts.values().for_each(|group| *groups.entry(group).or_default() += 1);
-        let is_between = slow.iter().filter_map(hosts_of).all(|(from, to)| hosts[from] != hosts[to]);
-        if groups.len() > 1 && groups.values().all(|hosts| *hosts > 1) && is_between {
-            found.push(self.slow_link(Shared::Kind, &connections, usual));
-            connections.iter().for_each(|connection| {
-                left.remove(&connection.key);
-            });
-        }
     }
 
     /// Whether pairs join more than two hosts, or on one host more than two ranks: then what they share is at fault.
@@ -290,52 +168,6 @@ impl Places<'_> {
         let hosts: BTreeSet<&str> = ends().filter_map(|rank| self.host(rank)).collect();
         let ranks: BTreeSet<u32> = ends().flatten().collect();
         pairs.len() > 1 && ranks.len() > 2 && (hosts.len() != 2)
-    }
-
-    /// All pairs from one host to another: the interface of either, or what is between, may be at fault.
-    fn hosts(
-        &self,
-        (all, usual): (&[&ConnectionTimes], &Longest),
-        left: &mut BTreeSet<ConnectionKey>,
-        found: &mut Vec<SlowLink>,
-    ) {
-        let mut by_hosts: BTreeMap<(&str, &str), Vec<&ConnectionTimes>> = BTreeMap::new();
-        for connection in all {
-            let ends = self.ends(connection.key.0);
-            if let Some((from, to)) = self.host(ends.from).zip(self.host(ends.to)).filter(|(from, to)| from != to) {
-                by_hosts.entry((from, to)).or_default().push(connection);
-            }
-        }
-        for ((from, to), connections) in by_hosts {
-            let pairs: BTreeSet<RankPair> = connections.iter().map(|connection| connection.key.0).collect();
-            if pairs.len() > 1 && connections.iter().all(|connection| left.contains(&connection.key)) {
-                found.push(self.slow_link(Shared::Hosts(from.to_owned(), to.to_owned()), &connections, usual));
-                connections.iter().for_each(|connection| {
-                    left.remove(&connection.key);
-                });
-            }
-        }
-    }
-
-    /// Pairs that are slow on all channels, and what is left.
-    fn pairs(
-        &self,
-        (all, usual): (&[&ConnectionTimes], &Longest),
-        left: &BTreeSet<ConnectionKey>,
-        found: &mut Vec<SlowLink>,
-    ) {
-        for (pair, connections) in by_pair(all) {
-            let slow: Vec<&ConnectionTimes> =
-                connections.iter().copied().filter(|connection| left.contains(&connection.key)).collect();
-            if !slow.is_empty() && slow.len() == connections.len() {
-                found.push(self.slow_link(Shared::Pair(pair), &slow, usual));
-            } else {
-                found.extend(
-                    slow.iter()
-                        .map(|connection| self.slow_link(Shared::Connection(connection.key), &[*connection], usual)),
-                );
-            }
-        }
     }
 
     /// Sets how slow links are, from their connections.
@@ -352,8 +184,159 @@ impl Places<'_> {
     }
 }
 
-fn by_pair<'a>(all: &[&'a ConnectionTimes]) -> BTreeMap<RankPair, Vec<&'a ConnectionTimes>> {
-    let mut found: BTreeMap<RankPair, Vec<&ConnectionTimes>> = BTreeMap::new();
-    all.iter().for_each(|connection| found.entry(connection.key.0).or_default().push(connection));
-    found
+/// The search for what slow connections share.
+struct Grouping<'a> {
+    places: &'a Places<'a>,
+    /// The connections of one relation: within hosts, or between them.
+    all: Vec<&'a ConnectionTimes>,
+    usual: &'a Longest,
+    /// The slow ones that are in no link yet.
+    left: BTreeSet<ConnectionKey>,
+    found: Vec<SlowLink>,
+}
+
+impl<'a> Grouping<'a> {
+    fn is_left(&self, connections: &[&ConnectionTimes]) -> bool {
+        connections.iter().all(|connection| self.left.contains(&connection.key))
+    }
+
+    fn take(&mut self, shared: Shared, connections: &[&ConnectionTimes]) {
+        self.found.push(self.places.slow_link(shared, connections, self.usual));
+        for connection in connections {
+            self.left.remove(&connection.key);
+        }
+    }
+
+    fn pair_connections(&self) -> BTreeMap<RankPair, Vec<&'a ConnectionTimes>> {
+        let mut found: BTreeMap<RankPair, Vec<&ConnectionTimes>> = BTreeMap::new();
+        self.all.iter().for_each(|connection| found.entry(connection.key.0).or_default().push(connection));
+        found
+    }
+
+    fn hosts_of(&self, pair: RankPair) -> Option<(&'a str, &'a str)> {
+        let ends = self.places.ends(pair);
+        self.places.host(ends.from).zip(self.places.host(ends.to))
+    }
+
+    /// Channels that are slow on all pairs.
+    fn channels(&mut self) {
+        let mut by_channel: BTreeMap<(u32, u32), Vec<&ConnectionTimes>> = BTreeMap::new();
+        for connection in &self.all {
+            let ((communicator, ..), channel) = connection.key;
+            by_channel.entry((communicator, channel)).or_default().push(connection);
+        }
+        let several: BTreeSet<u32> = by_channel.keys().map(|(_, channel)| *channel).collect();
+        let is_all = self.is_left(&self.all);
+        for ((communicator, channel), connections) in by_channel {
+            if several.len() > 1 && connections.len() > 1 && self.is_left(&connections) && !is_all {
+                self.take(Shared::Channel(communicator, channel), &connections);
+            }
+        }
+    }
+
+    /// Ranks and hosts of which all pairs of a direction are slow: the interface, not each pair.
+    fn interfaces(&mut self) {
+        let pairs = self.pair_connections();
+        let mut ends: Vec<(Shared, [Vec<RankPair>; 2])> = Vec::new();
+        for pair in pairs.keys() {
+            let of_pair = self.places.ends(*pair);
+            for (way, rank) in [of_pair.from, of_pair.to].into_iter().enumerate() {
+                let places = [rank.map(Shared::Rank), self.places.host(rank).map(|host| Shared::Host(host.to_owned()))];
+                for shared in places.into_iter().flatten() {
+                    let at = ends.iter().position(|(known, _)| *known == shared).unwrap_or(ends.len());
+                    if at == ends.len() {
+                        ends.push((shared, Default::default()));
+                    }
+                    ends[at].1[way].push(*pair);
+                }
+            }
+        }
+        loop {
+            let is_slow = |pair: &RankPair| self.is_left(&pairs[pair]);
+            let explained = ends.iter().map(|(shared, ways)| {
+                let slow_ways = ways.iter().filter(|way| way.iter().all(is_slow));
+                (shared, slow_ways.flatten().copied().collect::<BTreeSet<RankPair>>())
+            });
+            let mut explained: Vec<(&Shared, BTreeSet<RankPair>)> =
+                explained.filter(|(_, pairs)| self.places.is_several(pairs)).collect();
+            // Of a host with one rank, either says the same.
+            let mut known: BTreeSet<BTreeSet<RankPair>> = BTreeSet::new();
+            explained.retain(|(_, pairs)| known.insert(pairs.clone()));
+            nccl_events::sort::sort_by_key(&mut explained, |(_, pairs)| std::cmp::Reverse(pairs.len()));
+            let Some((shared, slow)) = explained.first() else { return };
+            // Slow pairs between two hosts only: either interface may be at fault.
+            let is_clear =
+                explained[1..].iter().all(|(_, others)| others.len() < slow.len() || others.is_disjoint(slow));
+            if !is_clear {
+                return;
+            }
+            let connections: Vec<&ConnectionTimes> = slow.iter().flat_map(|pair| pairs[pair].iter().copied()).collect();
+            self.take((*shared).clone(), &connections);
+        }
+    }
+
+    /// Slow pairs that are exactly those between groups of hosts, all by one factor: another kind of link.
+    fn kinds(&mut self) {
+        let pairs = self.pair_connections();
+        let slow: BTreeSet<RankPair> =
+            pairs.iter().filter(|(_, connections)| self.is_left(connections)).map(|(pair, _)| *pair).collect();
+        if slow.len() < 2 {
+            return;
+        }
+        let connections: Vec<&ConnectionTimes> = slow.iter().flat_map(|pair| pairs[pair].iter().copied()).collect();
+        let ratios = slow.iter().map(|pair| self.places.slow_link(Shared::Kind, &pairs[pair], self.usual).ratio);
+        let (low, high) = ratios.fold((f64::INFINITY, 0.0_f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
+        let is_one_kind = high < MOST_OF_KIND
+            && high / low < SAME_KIND
+            && connections.iter().all(|connection| connection.typical > STEADY);
+        if !is_one_kind {
+            return;
+        }
+        // Hosts that usual pairs join, by the first host of their group.
+        let mut hosts: BTreeMap<&str, &str> = BTreeMap::new();
+        let hosts_of = |pair: &RankPair| self.hosts_of(*pair);
+        for (from, to) in pairs.keys().filter_map(hosts_of) {
+            hosts.entry(from).or_insert(from);
+            hosts.entry(to).or_insert(to);
+        }
+        for (from, to) in pairs.keys().filter(|pair| !slow.contains(pair)).filter_map(hosts_of) {
+            let (one, other) = (hosts[from], hosts[to]);
+            hosts.values_mut().filter(|group| **group == other).for_each(|group| *group = one);
+        }
+        let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
+        hosts.values().for_each(|group| *groups.entry(group).or_default() += 1);
+        let is_between = slow.iter().filter_map(hosts_of).all(|(from, to)| hosts[from] != hosts[to]);
+        if groups.len() > 1 && groups.values().all(|hosts| *hosts > 1) && is_between {
+            self.take(Shared::Kind, &connections);
+        }
+    }
+
+    /// All pairs from one host to another: the interface of either, or what is between, may be at fault.
+    fn hosts(&mut self) {
+        let mut by_hosts: BTreeMap<(&str, &str), Vec<&ConnectionTimes>> = BTreeMap::new();
+        for connection in &self.all {
+            if let Some((from, to)) = self.hosts_of(connection.key.0).filter(|(from, to)| from != to) {
+                by_hosts.entry((from, to)).or_default().push(connection);
+            }
+        }
+        for ((from, to), connections) in by_hosts {
+            let pairs: BTreeSet<RankPair> = connections.iter().map(|connection| connection.key.0).collect();
+            if pairs.len() > 1 && self.is_left(&connections) {
+                self.take(Shared::Hosts(from.to_owned(), to.to_owned()), &connections);
+            }
+        }
+    }
+
+    /// Pairs that are slow on all channels, and what is left.
+    fn pairs(&mut self) {
+        for (pair, connections) in self.pair_connections() {
+            if self.is_left(&connections) {
+                self.take(Shared::Pair(pair), &connections);
+            } else {
+                let slow: Vec<&ConnectionTimes> =
+                    connections.into_iter().filter(|connection| self.left.contains(&connection.key)).collect();
+                slow.into_iter().for_each(|connection| self.take(Shared::Connection(connection.key), &[connection]));
+            }
+        }
+    }
 }

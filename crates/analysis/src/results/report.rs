@@ -344,7 +344,7 @@ pub struct Link {
     pub typical_slowdown: Option<f64>,
     /// Steps that take far longer than nearly all of the better links; null if there are no others.
     pub slow_steps: Option<u64>,
-    /// The probability that chance makes any link as slow; null if there are no others.
+    /// The probability that chance alone makes a link this slow; null if there are no others to compare.
     pub chance: Option<f64>,
     /// Set if the slowdown changed while the job ran.
     pub change: Option<Change>,

@@ -203,6 +203,8 @@ pub struct Cause {
     pub rank: Option<u32>,
     /// The host whose network interface is slow.
     pub host: Option<String>,
+    /// Of a slow link between two hosts: the receivers' host; `host` is that of the senders.
+    pub to_host: Option<String>,
     /// Of a slow network interface: its slow pairs', indices in [`super::Report::nics`]; empty without topology.
     pub nics: Vec<u32>,
     pub link: Option<LinkKey>,

@@ -92,15 +92,17 @@ impl Inputs<'_> {
         let most_ns = transfer_ns * most;
         let lost_ns = whole(if transfer_ns > 0.0 { slow.lost_ns.min(most_ns) } else { slow.lost_ns });
         let share = self.share(lost_ns);
-        let (rank, host) = match &slow.shared {
-            Shared::Rank(rank) => (Some(*rank), self.ranks.get(large(*rank)).map(|rank| rank.host.clone())),
-            Shared::Host(host) => (None, Some(host.clone())),
-            _ => (None, None),
+        let (rank, host, to_host) = match &slow.shared {
+            Shared::Rank(rank) => (Some(*rank), self.ranks.get(large(*rank)).map(|rank| rank.host.clone()), None),
+            Shared::Host(host) => (None, Some(host.clone()), None),
+            Shared::Hosts(from, to) => (None, Some(from.clone()), Some(to.clone())),
+            _ => (None, None, None),
         };
         Cause {
             kind,
             rank,
             host,
+            to_host,
             link: key,
             since_ns,
             lost_ns,

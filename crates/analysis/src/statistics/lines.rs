@@ -14,7 +14,7 @@ use nccl_events::ids::index as large;
 /// The longest line of a verdict.
 pub(super) const MOST_CHARACTERS: usize = 110;
 
-/// Up to so many ranks are listed by name, if their names are not longer together.
+/// The most ranks that a line lists by name, and the most characters of their names together.
 pub(super) const LISTED: usize = 4;
 const MOST_OF_NAMES: usize = 40;
 

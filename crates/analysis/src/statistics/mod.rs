@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use crate::lateness::late::Lateness as LateRanks;
 use crate::lateness::recorded;
 use crate::lateness::recorded::{LateOperation, Threads};
-use crate::links::laws::ConnectionTimes;
+use crate::links::connections::ConnectionTimes;
 use crate::links::slow::Places;
 use crate::read::archive::Trace;
 use crate::read::{NONE, Network, Tables};
@@ -102,7 +102,6 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let late = judged.late.ranks.iter().map(|late| late.rank).collect();
     let places = Places { tables: &tables, instances: &instances, ranks: &ranks, late };
     let links = Links::new(trace, &pairing, &places, &mut traffic);
-    let has_transfers = traffic.transfers > 0;
     let inputs = Inputs {
         trace,
         tables: &tables,
@@ -121,7 +120,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let mut report = Report {
         format: 1,
-        run: Run { has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
+        run: Run { has_transfers: links.has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
         verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
         budget: waiting.total,
         causes,

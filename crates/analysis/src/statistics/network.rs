@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::links::connections::{ConnectionTimes, References, Steps};
 use crate::links::expected_bandwidth::StatedTopology;
-use crate::links::laws::{ConnectionTimes, Laws, Steps};
 use crate::links::slow::{self, Places, SlowLink};
 use crate::read::archive::{Trace, in_parallel};
 use crate::read::{NONE, Network, ShortNumber, Step, Tables, Transfer};
@@ -207,9 +207,10 @@ pub(super) struct Links {
     /// The connections that were compared with others.
     pub(super) connections: Vec<ConnectionTimes>,
     pub(super) slow: Vec<SlowLink>,
-    /// Whether any step of a transfer was seen.
+    /// Whether any transfer over the network was seen, and any step of one.
+    pub(super) has_transfers: bool,
     pub(super) has_steps: bool,
-    laws: Laws,
+    references: References,
 }
 
 /// A step and its connection.
@@ -222,7 +223,7 @@ impl Links {
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
         let topology = StatedTopology::from_trace(trace, tables);
         let speed = |connection| topology.as_ref()?.speed(tables, connection);
-        let (laws, connections) = Laws::new(&Steps { places, pairing, sent, speed: &speed });
+        let (references, connections) = References::new(&Steps { places, pairing, sent, speed: &speed });
         let usual = slow::usual(&connections);
         let mut of_pair: BTreeMap<RankPair, Vec<_>> = BTreeMap::new();
         let mut of_channel: BTreeMap<(u32, u32), Vec<_>> = BTreeMap::new();
@@ -239,14 +240,16 @@ impl Links {
             by_channel.entry((pair.0, *channel)).or_default().push((*pair, *channel));
         }
         let points = (ALL_POINTS / (by_pair.len() + by_channel.len()).max(1)).clamp(10, POINTS);
-        let link =
-            |key: LinkKey, mut steps: Vec<StepOfConnection<'_>>, waits: Option<&Waits>, rated: Option<&Vec<_>>| {
-                steps.par_sort_by_key(|(_, step)| (step.at_ns, step.end_ns()));
-                let mut link =
-                    Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &laws, key, &steps, points) };
-                places.rate(&mut link, rated.map_or(&[], Vec::as_slice), &usual);
-                link
-            };
+        let link = |key: LinkKey,
+                    mut steps: Vec<StepOfConnection<'_>>,
+                    waits: Option<&Waits>,
+                    rated: Option<&Vec<_>>| {
+            steps.par_sort_by_key(|(_, step)| (step.at_ns, step.end_ns()));
+            let mut link =
+                Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &references, key, &steps, points) };
+            places.rate(&mut link, rated.map_or(&[], Vec::as_slice), &usual);
+            link
+        };
         let pairs =
             in_parallel(by_pair, |(pair, steps)| link(key(tables, pair), steps, waits.get(&pair), of_pair.get(&pair)));
         // Not in parallel, to limit memory: a channel may have all steps of its communicator.
@@ -258,12 +261,20 @@ impl Links {
         });
         let channels = channels.collect();
         let slow = places.slow_links(&connections, &usual);
-        Self { pairs, channels, connections, slow, has_steps: traffic.steps > 0, laws }
+        Self {
+            pairs,
+            channels,
+            connections,
+            slow,
+            has_transfers: traffic.transfers > 0,
+            has_steps: traffic.steps > 0,
+            references,
+        }
     }
 
     /// How much longer a step took than is usual on the links that it is compared with; `None` if there are none.
     pub(super) fn excess_ns(&self, tables: &Tables, connection: ConnectionKey, step: &SentStep) -> Option<f64> {
-        Some(real(step.ns()) - self.laws.usual_ns(tables, connection, step)?)
+        Some(real(step.ns()) - self.references.usual_ns(tables, connection, step)?)
     }
 }
 
@@ -272,25 +283,39 @@ pub(crate) fn key(tables: &Tables, (communicator, from, to): RankPair) -> LinkKe
     LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
+/// For how long at least one of these steps was in flight. They are in time order.
+pub(crate) fn busy_ns<'a>(steps: impl IntoIterator<Item = &'a SentStep>) -> u64 {
+    let (mut busy_ns, mut until_ns) = (0, 0);
+    for step in steps {
+        busy_ns += step.end_ns().saturating_sub(step.at_ns.max(until_ns));
+        until_ns = step.end_ns().max(until_ns);
+    }
+    busy_ns
+}
+
 /// Sums the steps of a link, which are in time order.
-fn link(tables: &Tables, laws: &Laws, key: LinkKey, steps: &[StepOfConnection<'_>], most_points: usize) -> Link {
+fn link(
+    tables: &Tables,
+    references: &References,
+    key: LinkKey,
+    steps: &[StepOfConnection<'_>],
+    most_points: usize,
+) -> Link {
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
     let mut bytes = 0_u64;
-    let (mut busy_ns, mut until_ns) = (0, 0);
+    let busy_ns = busy_ns(steps.iter().map(|(_, step)| *step));
     for (_, step) in steps {
         all.add(step.bytes(), step.ns());
         let shortest = least.entry(step.bytes()).or_insert(step.ns());
         *shortest = step.ns().min(*shortest);
         bytes = bytes.saturating_add(step.bytes());
-        busy_ns += step.end_ns().saturating_sub(step.at_ns.max(until_ns));
-        until_ns = step.end_ns().max(until_ns);
     }
     let mut least_fit = Regression::default();
     for (bytes, ns) in least {
         least_fit.add(bytes, ns);
     }
     let ratio = |(connection, step): &StepOfConnection<'_>| {
-        Some((step.at_ns, real(step.ns()) / laws.usual_ns(tables, *connection, step)?))
+        Some((step.at_ns, real(step.ns()) / references.usual_ns(tables, *connection, step)?))
     };
     let ratios: Vec<(u64, f64)> = steps.iter().filter_map(ratio).collect();
     let points = steps.iter().step_by(steps.len().div_ceil(most_points).max(1));

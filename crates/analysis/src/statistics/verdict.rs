@@ -50,14 +50,14 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     let mut basis = evidence(inputs, causes);
     if inputs.lateness.by_lengths > 0 {
         basis.push(format!(
-            "In {} the clocks cannot order the arrivals; the lengths of the operations do.",
+            "In {} the arrivals are within the clocks' error: the shortest operation shows who came last.",
             plural(inputs.lateness.by_lengths, "collective", "collectives")
         ));
     }
     if matched > 0 {
         basis.push(format!(
             "Arrivals could be compared in {} of {}.",
-            count(comparable.saturating_sub(inputs.lateness.by_lengths)),
+            count(comparable),
             plural(matched, "collective", "collectives")
         ));
     }
@@ -173,12 +173,11 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     let named = causes.iter().filter(|cause| cause.evidence.is_some() && !cause.is_late() && !cause.is_stall).count();
     let slow = inputs.links.slow.iter().filter(|slow| slow.shared != Shared::Kind).count();
     if slow > named {
-        let more = if named > 0 { "more links are" } else { "links are" };
-        let (number, be) =
-            (slow - named, if slow - named == 1 { more.replace("links are", "link is") } else { more.to_owned() });
-        lines.push(format!("{number} {be} slow at a cost below 2 %: see `nccl-otf2 stats --by pairs`."));
+        let more = if named > 0 { ("more link is", "more links are") } else { ("link is", "links are") };
+        let links = plural((slow - named) as u64, more.0, more.1);
+        lines.push(format!("{links} slow at a cost below 2 %: see `nccl-otf2 stats --by pairs`."));
     }
-    if !inputs.links.has_steps && inputs.spans_hosts() {
+    if !inputs.links.has_steps && (inputs.links.has_transfers || inputs.spans_hosts()) {
         lines.push("Links were not measured: record with `--events standard,ProxyStep` to compare them.".to_owned());
     }
     let kinds = inputs.links.slow.iter().filter(|slow| slow.shared == Shared::Kind);
@@ -237,11 +236,11 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     if launches_only || judged.unclear > UNCLEAR || judged.series.is_empty() {
         let reason = match () {
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
-            () if judged.blind.unreported > judged.blind.unrecorded && judged.unclear > UNCLEAR => {
-                format!("NCCL does not report {} of what ran in between", percent(judged.unclear))
+            () if judged.blind.share() > UNCLEAR && judged.blind.unreported >= judged.blind.unrecorded => {
+                format!("NCCL does not report {} of what ran in between", percent(judged.blind.share()))
             }
-            () if judged.blind.unrecorded > 0 && judged.unclear > UNCLEAR => {
-                format!("{} of what ran in between was not recorded", percent(judged.unclear))
+            () if judged.blind.share() > UNCLEAR => {
+                format!("{} of what ran in between was not recorded", percent(judged.blind.share()))
             }
             () => match incomparable(inputs.instances) {
                 Some((why, number)) => {
@@ -286,7 +285,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     let for_whom = match most {
         Some(((_, own), rank)) if is_longer(own) => format!("most of it for {}, which may be chance", rank.name),
         Some((_, rank)) => format!("most of it for {}, whose own time is usual", rank.name),
-        None => "for all ranks in turn".to_owned(),
+        None => "for several ranks".to_owned(),
     };
     let sentence = match () {
         () if budget.waiting_ns == 0 && budget.unclear_ns > 0 => {
@@ -314,7 +313,7 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
     let time_ns = inputs.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
         format!(
-            "{} on {} took {} of all ranks, counted as warm-up: they are left out of lateness.",
+            "{} on {} took {} of all ranks, counted as warm-up and left out of lateness.",
             match first.len() {
                 1 => "The first collective".to_owned(),
                 number => format!("The first collectives of each function ({})", count(number as u64)),

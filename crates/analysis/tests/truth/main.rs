@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use analysis::results::{CauseKind, Finding, Report};
 use analysis::{Filter, Trace, analyse};
 use otf2::Archive;
-use whole_plugin::synthetic::{self, BYTE_NS, Disturbance, Job, LATENCY_NS, Operation, play};
+use whole_plugin::synthetic::{self, BYTE_NS, Delayed, Disturbance, Job, LATENCY_NS, Operation, play};
 
 /// A synthetic job, and the report derived from its archive.
 struct AnalyzedJob {
@@ -216,6 +216,21 @@ fn a_rank_whose_operations_are_lost_is_not_late() {
         let expected = if every == 3 { Finding::Unclear } else { Finding::Healthy };
         assert_eq!(report.verdict.finding, expected, "{sentence}");
     }
+}
+
+#[test]
+fn times_in_which_recording_was_off_are_not_compared() {
+    let job = Job { calls: Some(Delayed::Call), is_switched: true, ..Job::healthy(9) };
+    let mut ranks = play(&job);
+    for operations in &mut ranks {
+        operations.retain(|operation| operation.sequence % 5 < 3);
+    }
+    let judge = |job: &Job| with_archive(job, &ranks, |trace| analyse(trace, &Filter::default(), &()).expect("events"));
+    let verdict = judge(&job).report.verdict;
+    assert_eq!(verdict.finding, Finding::Unclear, "{}", verdict.line);
+    assert!(verdict.line.ends_with(" of what ran in between was not recorded"), "{}", verdict.line);
+    let verdict = judge(&Job { is_switched: false, ..job }).report.verdict;
+    assert_eq!(verdict.finding, Finding::Healthy, "{}", verdict.line);
 }
 
 #[test]

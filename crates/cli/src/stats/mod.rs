@@ -44,8 +44,8 @@ Of a pair or channel, `latency` and `rate_fit` are a regression of time on bytes
 that large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise \
 only adds time: `latency_least` and `rate_least` are over the least time for each size. `rate` is bytes divided by the \
 time in which a step was under way. `slowdown` is the time of its steps divided by that of as many steps of the better \
-third of the links that do the same; `slow_steps` are far longer than nearly all of those. `lost` is what all ranks \
-would save if a link that is slow beyond chance were like these; it is empty for the others.
+third of the links that do the same; `slow_steps` counts those that are far longer than nearly all of theirs. `lost` is \
+what all ranks would save if a link that is slow beyond chance were like these; it is empty for the others.
 
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
 bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \

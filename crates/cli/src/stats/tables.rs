@@ -103,7 +103,9 @@ fn causes(report: &Report) -> NumberTable {
 
 fn cause(report: &Report, cause: &Cause) -> String {
     let who = cause.rank.map(|number| rank(report, number));
-    let who = who.or(cause.link.map(|key| link(report, &key))).or(cause.host.clone());
+    let hosts = cause.host.clone().map(|host| [Some(host), cause.to_host.clone()]);
+    let hosts = hosts.map(|hosts| hosts.into_iter().flatten().collect::<Vec<_>>().join(" → "));
+    let who = who.or(cause.link.map(|key| link(report, &key))).or(hosts);
     let what = format!("{}: {}", word(cause.kind), who.unwrap_or_default());
     what.trim_end_matches(": ").to_owned()
 }

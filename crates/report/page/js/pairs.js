@@ -54,7 +54,7 @@ export const hasPairs = (report) => cellsOf(report).size > 0;
 export function pairs({ report }) {
   if (!hasPairs(report)) return;
   const cells = cellsOf(report);
-  const slow = report.causes.find(({ kind }) => kind === 'slow-pair' || kind === 'slow-connection');
+  const slow = report.causes.find(({ kind }) => ['slow-pair', 'slow-connection', 'slow-nic'].includes(kind));
   const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
     pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
     <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? slow.sentence :

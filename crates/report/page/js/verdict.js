@@ -38,6 +38,7 @@ function placeOf({ kind, link }, { ranks }) {
   if (kind === 'slow-nic') return { section: 'pairs', label: 'pairs of ranks' };
   if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };
   if (kind !== 'slow-pair' && kind !== 'slow-connection') return { section: 'anomalies', label: 'anomalies' };
+  if (link === null) return { section: 'pairs', label: 'pairs of ranks' };
   return { section: 'pairs', label: `pair ${pairOf(link, ranks)}` };
 }
 

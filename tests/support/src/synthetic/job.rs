@@ -201,6 +201,8 @@ pub struct Job {
     pub backward_ns: u64,
     /// Whether calls and launches were recorded, and what delays the late rank.
     pub calls: Option<Delayed>,
+    /// Whether recording was switched off where operations are missing; needs `calls`.
+    pub is_switched: bool,
     /// Whether CUDA's callback thread reports the operations, instead of the thread that calls and launches.
     pub is_by_callback: bool,
     /// The number of instances on the last rank, if it differs.
@@ -235,6 +237,7 @@ impl Job {
             has_ranges: false,
             backward_ns: 1_000,
             calls: None,
+            is_switched: false,
             is_by_callback: false,
             last_rank_has: None,
             communicators: Vec::new(),

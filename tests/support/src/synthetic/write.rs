@@ -7,8 +7,8 @@ use otf2::records::{
 };
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeType, AttributeValue, Attributes, CommRef, EventWriter, GlobalDefinitions,
-    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Paradigm, ParameterRef,
-    ParameterType, RegionRef, StringRef, SystemTreeNodeRef,
+    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, MeasurementMode, Paradigm,
+    ParameterRef, ParameterType, RegionRef, StringRef, SystemTreeNodeRef,
 };
 
 use super::job::{Job, Operation};
@@ -167,6 +167,12 @@ fn call_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operations:
             enqueueing(writer, rank, job, (number, operation))?;
         }
         writer.leave(launched_ns + 5_000, CALL, Attributes::NONE)?;
+        let next = operations.get(number + 1).filter(|next| job.is_switched && next.sequence > operation.sequence + 1);
+        if let Some(next) = next {
+            writer.measurement_on_off(launched_ns + 6_000, MeasurementMode::Off, Attributes::NONE)?;
+            let (called_ns, _) = job.called_and_launched(rank, next);
+            writer.measurement_on_off(called_ns - 1_000, MeasurementMode::On, Attributes::NONE)?;
+        }
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::links::slow::Places;
 use crate::read::archive::in_parallel;
 use crate::read::{NO_SEQUENCE, NONE, Tables};
 use crate::statistics::messages::Pairing;
-use crate::statistics::network::{ConnectionKey, SentStep, key};
+use crate::statistics::network::{ConnectionKey, SentStep, busy_ns, key};
 use crate::statistics::numeric::{median, quantile};
 use crate::units::real;
 use nccl_events::ids::{index as large, index_u32 as small};
@@ -22,7 +22,7 @@ use nccl_events::sort::Gather;
 const LEAST_STEPS: usize = 20;
 /// A step is slow beyond the 99 % quantile of the reference times this.
 const SLOW_STEP: f64 = 1.5;
-/// The best of so many connections are the reference.
+/// One of this many connections is in the reference: the fastest.
 const BETTER: usize = 3;
 /// The most values of a reference.
 const MOST_VALUES: usize = 1 << 16;
@@ -102,7 +102,7 @@ impl ConnectionTimes {
 
 /// What steps are compared with.
 #[derive(Debug, Default)]
-pub(crate) struct Laws {
+pub(crate) struct References {
     classes: BTreeMap<ConnectionKey, u32>,
     references: BTreeMap<(u32, Kind), Reference>,
 }
@@ -197,7 +197,7 @@ impl Steps<'_> {
     }
 }
 
-impl Laws {
+impl References {
     /// The reference of each class, and the connections that were compared with it.
     pub(crate) fn new(steps: &Steps<'_>) -> (Self, Vec<ConnectionTimes>) {
         let judged = steps.sent.iter().filter(|(_, sent)| sent.len() >= LEAST_STEPS).map(|(connection, _)| *connection);
@@ -206,13 +206,13 @@ impl Laws {
         for (connection, class) in in_parallel(&judged, |connection| (*connection, steps.class(*connection))) {
             by_class.entry(class).or_default().push(connection);
         }
-        let (mut laws, mut found) = (Self::default(), Vec::new());
+        let (mut references, mut found) = (Self::default(), Vec::new());
         for (number, (class, connections)) in (0..).zip(by_class) {
-            laws.classes.extend(connections.iter().map(|connection| (*connection, number)));
-            laws.add_references(steps, number, &connections);
-            found.extend(laws.compare(steps, class.is_on_host, number, &connections));
+            references.classes.extend(connections.iter().map(|connection| (*connection, number)));
+            references.add_references(steps, number, &connections);
+            found.extend(references.compare(steps, class.is_on_host, number, &connections));
         }
-        (laws, found)
+        (references, found)
     }
 
     fn add_references(&mut self, steps: &Steps<'_>, class: u32, connections: &[ConnectionKey]) {
@@ -298,7 +298,9 @@ impl Laws {
             is_clear,
             excess: Vec::new(),
         };
-        let in_turn = in_turn(sent);
+        // Steps overlap: together they take less than their sum.
+        let sum_ns: u64 = sent.iter().map(SentStep::ns).sum();
+        let in_turn = if sum_ns > 0 { (real(busy_ns(sent)) / real(sum_ns)).min(1.0) } else { 0.0 };
         let (mut by_kind, mut slow): (BTreeMap<Kind, Vec<f64>>, BTreeSet<u32>) = Default::default();
         let (mut ratios, mut excess): (Vec<f64>, BTreeMap<Occasion, f64>) = Default::default();
         let mut rows: BTreeMap<Row, (f64, u64)> = BTreeMap::new();
@@ -346,23 +348,12 @@ impl Laws {
     }
 }
 
-/// Steps overlap: their sum exceeds the elapsed time by this.
-fn in_turn(sent: &[SentStep]) -> f64 {
-    let (mut busy_ns, mut until_ns, mut sum_ns) = (0, 0, 0);
-    for step in sent {
-        busy_ns += step.end_ns().saturating_sub(step.at_ns.max(until_ns));
-        until_ns = step.end_ns().max(until_ns);
-        sum_ns += step.ns();
-    }
-    if sum_ns > 0 { (real(busy_ns) / real(sum_ns)).min(1.0) } else { 0.0 }
-}
-
 /// The least probability for each connection that chance puts long steps on its pair, on its channel or on itself.
 fn chances(connections: &[ConnectionKey], rows: &[Means]) -> Vec<f64> {
     /// A row counts if nine of ten connections have it.
     const PRESENT: f64 = 0.9;
     const LEAST_ROWS: usize = 4;
-    /// So many others show the memory of noise.
+    /// The fewest columns of which the memory of noise is estimated.
     const LEAST_CALM: usize = 1;
     let mut counts: BTreeMap<Row, u64> = BTreeMap::new();
     rows.iter().flat_map(BTreeMap::keys).for_each(|row| *counts.entry(*row).or_default() += 1);
@@ -400,7 +391,7 @@ fn chances(connections: &[ConnectionKey], rows: &[Means]) -> Vec<f64> {
             let shared = quantile(&known, 0.25);
             table.values.extend(means.into_iter().map(|mean| mean - shared));
         }
-        for (group, p_value) in exchange(&table, &mut vec![false; columns], LEAST_CALM) {
+        for (group, p_value) in exchange(&table, &mut vec![false; columns], Some(LEAST_CALM)) {
             for (chance, _) in chances.iter_mut().zip(&groups).filter(|(_, of)| **of == group) {
                 *chance = p_value.min(*chance);
             }
