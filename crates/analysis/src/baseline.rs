@@ -247,7 +247,7 @@ mod tests {
             };
             let communicators = [2, 2, 4].map(|ranks| Communicator { ranks, ..Communicator::default() });
             let classes = [class(0, 0.5, 60), class(1, 0.5, 60), class(2, 0.9, 500)];
-            let wanted = "ncclAllReduce of 1 MiB on 2 ranks has 50 % of the baseline's bus bandwidth, 2.000 GB/s of 4.000 GB/s, \
+            let wanted = "ncclAllReduce of 1 MiB on 2 ranks has 50 % of the baseline's bus bandwidth, 2.00 GB/s of 4.00 GB/s, \
                       without the waiting for the last rank.";
             assert_eq!(low(&classes, &communicators, 1000).as_deref(), Some(wanted));
             assert_eq!(low(&classes, &communicators, 2000), None, "too little time");

@@ -29,9 +29,14 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// A bandwidth in bytes per second, in decimal units as nccl-tests prints it.
+/// A bandwidth in bytes per second, in decimal units as nccl-tests has them.
 pub fn bandwidth(bytes_per_second: f64) -> String {
-    format!("{:.3} GB/s", bytes_per_second / 1e9)
+    match bytes_per_second {
+        ..1e3 => format!("{bytes_per_second:.0} B/s"),
+        ..1e6 => format!("{:.1} kB/s", bytes_per_second / 1e3),
+        ..1e9 => format!("{:.1} MB/s", bytes_per_second / 1e6),
+        _ => format!("{:.2} GB/s", bytes_per_second / 1e9),
+    }
 }
 
 pub fn count(number: u64) -> String {
@@ -88,6 +93,9 @@ mod tests {
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(count(123), "123");
         assert_eq!(plural(1, "process", "processes"), "1 process");
-        assert_eq!(bandwidth(1.5e9), "1.500 GB/s");
+        assert_eq!(bandwidth(1.5e9), "1.50 GB/s");
+        assert_eq!(bandwidth(41.2e6), "41.2 MB/s");
+        assert_eq!(bandwidth(6_100.0), "6.1 kB/s");
+        assert_eq!(bandwidth(0.0), "0 B/s");
     }
 }

@@ -78,9 +78,11 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     drop(bar);
     let mut text = Text::default();
     Summary::read(&archives::anchor(&directory)?)?.print(&mut text);
+    let next = if hang.is_some() { "hang" } else { "stats" };
     if let Some(ending) = hang {
         text.line(ending.text);
     }
+    text.line(format_args!("  next: nccl-otf2 {next} {}", shell_word(&directory)));
     if !standing.awaited.is_empty() {
         text.line(silent(&standing, request.wait));
     }
@@ -196,7 +198,6 @@ pub(crate) fn over(now: &Snapshot) -> Option<String> {
         |last_ns| format!("its last record was made {} ago", time(now.at_ns.saturating_sub(last_ns))),
     );
     Some(format!(
-        "the job is over, {since}: `nccl-otf2 hang` says whether it hung, `stats` and `report` say what it did; if there \
-         is no archive yet, `finalize` makes it"
+        "the job is over, {since}: `nccl-otf2 hang`, `stats` and `report` say more; `finalize` makes a missing archive"
     ))
 }

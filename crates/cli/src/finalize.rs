@@ -377,11 +377,12 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
         let is_to_judge = is_unfinished || is_wrong(&trace.statements);
         is_to_judge.then(|| judge_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
     };
-    if let Some(report) = kept.or_else(judged) {
-        let own = std::mem::replace(&mut verdict.line, report.verdict.line);
-        let advice = report.suspects.into_iter().next().and_then(|suspect| suspect.advice);
-        verdict.basis.splice(0..0, [own].into_iter().chain(advice.map(|advice| format!("{}.", capital(&advice)))));
-        if is_unfinished || report.verdict.kind != Kind::Mismatch {
+    if let Some(HangReport { verdict: found, .. }) = kept.or_else(judged) {
+        verdict.line = found.line;
+        let advice = found.next.map(|advice| format!("{}.", capital(&advice)));
+        let tables = is_unfinished.then(|| "Unfinished operations are in none of the tables.".to_owned());
+        verdict.basis.splice(0..0, found.evidence.into_iter().chain(advice).chain(tables));
+        if is_unfinished || found.kind != Kind::Mismatch {
             verdict.finding = Finding::Unfinished;
         }
     }
@@ -485,6 +486,8 @@ pub(crate) fn matched(report: &StatisticsReport) -> u64 {
 
 /// Compares two archives. They are read one after the other, so memory holds the tables of only one.
 pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
+    let same = |path: &Path| archives::anchor(path)?.canonicalize().context("cannot follow the path");
+    ensure!(same(a)? != same(b)?, "{} and {} are the same archive: name two runs", a.display(), b.display());
     Ok(compare(&observe(a, select)?, &observe(b, select)?))
 }
 

@@ -139,7 +139,7 @@ const MOST_ROWS: usize = 16;
 /// not cut, and communicators in which no rank waits are shown, too.
 pub(crate) fn text(report: &Report, all: bool) -> Text {
     let mut text = Text::default();
-    text.line(&report.verdict.line);
+    text.headline(&report.verdict.line, report.verdict.found);
     origin(report, &mut text);
     grounds(report, &mut text);
     if let Some(report) = &report.quiet {

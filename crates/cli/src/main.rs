@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use crate::command_line::Exit;
 use anyhow::Result;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind as ArgumentError};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -77,11 +77,27 @@ fn refuse(mut error: clap::Error) -> ExitCode {
         tips.retain(|tip| !tip.to_string().starts_with("to pass "));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
+    if let Some(tip) = for_two_runs(&error) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     match error.print() {
         Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
             end(anyhow::Error::new(source).context("cannot write to stdout"))
         }
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
+}
+
+/// What compares two runs, for a user who gives both to a verb of one.
+fn for_two_runs(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ArgumentError::UnknownArgument || argument.starts_with('-') {
+        return None;
+    }
+    match std::env::args().nth(1).as_deref() {
+        Some("stats") => Some("to compare two runs, use 'nccl-otf2 diff A B'"),
+        Some("report") => Some("to compare two runs, use 'nccl-otf2 report A --diff B'"),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! Names in archives and journals come from other programs: they are escaped here, line by line, for people, and exact
 //! for programs.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
 use std::io::{ErrorKind, Write as _};
@@ -48,6 +49,9 @@ pub(crate) struct Column {
 
 pub(crate) type NumberColumn<R> = (&'static str, fn(&R) -> Cell);
 
+/// How wide a table of all columns is that no terminal shows.
+const WITHOUT_TERMINAL: usize = 120;
+
 /// A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 #[derive(Debug)]
 pub(crate) struct NumberTable {
@@ -55,8 +59,10 @@ pub(crate) struct NumberTable {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
     pub(crate) empty: &'static str,
-    /// A line below the title.
-    pub(crate) remark: Option<String>,
+    /// Lines below the title.
+    pub(crate) remarks: Vec<String>,
+    /// As `remarks`, if the table is requested by itself.
+    pub(crate) details: Vec<String>,
     left_out: usize,
 }
 
@@ -78,7 +84,15 @@ impl NumberTable {
             None => Column { name, is_short: true },
         };
         let columns = columns.iter().map(column).collect();
-        Self { title, columns, rows: Vec::new(), empty: "nothing was recorded", remark: None, left_out: 0 }
+        Self {
+            title,
+            columns,
+            rows: Vec::new(),
+            empty: "nothing was recorded",
+            remarks: Vec::new(),
+            details: Vec::new(),
+            left_out: 0,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,34 +129,83 @@ impl NumberTable {
             into.line(format_args!("  {}", self.empty));
             return;
         }
-        if let Some(remark) = &self.remark {
+        for remark in self.remarks.iter().chain(self.details.iter().filter(|_| is_wide)) {
             into.line(format_args!("  {remark}"));
         }
-        self.fitting_lines(is_wide, width).into_iter().for_each(|line| into.line(line));
+        if is_wide {
+            self.blocks(width.unwrap_or(WITHOUT_TERMINAL)).into_iter().for_each(|line| into.line(line));
+        } else {
+            let (lines, left_out) = self.fitting_lines(width);
+            lines.into_iter().for_each(|line| into.line(line));
+            if !left_out.is_empty() {
+                into.line(format_args!("  columns that do not fit: {}", left_out.join(", ")));
+            }
+        }
         if self.left_out > 0 {
             let rows = plural(self.left_out as u64, "more row", "more rows");
             into.line(format_args!("  {rows}: --limit shows them"));
         }
     }
 
-    /// Header and rows. If the lines are too wide, long texts are cut, then the last columns dropped.
-    pub(crate) fn fitting_lines(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
-        let mut columns: Vec<usize> = (0..self.columns.len()).collect();
-        columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
-        // Columns with only empty cells waste width.
-        columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
-        let lines = self.lines(&columns, usize::MAX);
-        let is_within = |lines: &[String], width| lines.iter().all(|line| line.chars().count() <= width);
-        let Some(width) = width.filter(|width| !is_within(&lines, *width)) else {
-            return lines;
+    /// The columns that have values: the others waste width.
+    fn used(&self, is_wide: bool) -> Vec<usize> {
+        let has_value = |row: &Vec<Cell>, at| row.get(at).is_some_and(|cell| cell_text(cell) != UNKNOWN);
+        let columns = self.columns.iter().enumerate().filter(|(_, column)| is_wide || column.is_short);
+        columns.map(|(at, _)| at).filter(|at| self.rows.iter().any(|row| has_value(row, *at))).collect()
+    }
+
+    /// Header and rows of the short columns, and the names of columns left out: if the lines are too wide, long texts
+    /// are cut, then the last columns dropped.
+    pub(crate) fn fitting_lines(&self, width: Option<usize>) -> (Vec<String>, Vec<&'static str>) {
+        let mut columns = self.used(false);
+        let Some(width) = width.filter(|width| self.width(&columns, usize::MAX) > *width) else {
+            return (self.lines(&columns, usize::MAX), Vec::new());
         };
         // Paths of a program's ranges can be longer than a line.
-        let mut lines = self.lines(&columns, width / 2);
-        while !is_within(&lines, width) && columns.len() > 2 {
-            columns.pop();
-            lines = self.lines(&columns, width / 2);
+        let mut left_out = Vec::new();
+        while self.width(&columns, width / 2) > width && columns.len() > 2 {
+            left_out.extend(columns.pop().and_then(|at| self.columns.get(at)).map(|column| column.name));
+        }
+        left_out.reverse();
+        (self.lines(&columns, width / 2), left_out)
+    }
+
+    /// All columns, in as many blocks as the width takes. Each block begins with the columns that tell rows apart.
+    fn blocks(&self, width: usize) -> Vec<String> {
+        let columns = self.used(true);
+        if self.width(&columns, usize::MAX) <= width {
+            return self.lines(&columns, usize::MAX);
+        }
+        let names = (1..columns.len()).find(|names| self.tells_apart(columns.get(..*names).unwrap_or_default()));
+        let (key, mut rest) = columns.split_at(names.unwrap_or(1).min(3).min(columns.len()));
+        let mut lines = Vec::new();
+        while !rest.is_empty() {
+            let fits = |more: &usize| self.width(&[key, &rest[..*more]].concat(), width / 2) <= width;
+            let (here, later) = rest.split_at((1..=rest.len()).take_while(fits).last().unwrap_or(1));
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(self.lines(&[key, here].concat(), width / 2));
+            rest = later;
         }
         lines
+    }
+
+    fn tells_apart(&self, columns: &[usize]) -> bool {
+        let mut seen = BTreeSet::new();
+        self.rows
+            .iter()
+            .all(|row| seen.insert(columns.iter().filter_map(|at| row.get(*at)).map(cell_text).collect::<Vec<_>>()))
+    }
+
+    /// How wide the lines of these columns are, with texts of at most `most` characters.
+    fn width(&self, columns: &[usize], most: usize) -> usize {
+        let width = |at: &usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(*at)).map(cell_text);
+            let cells = cells.map(|text| visible(&text).chars().count().min(most));
+            cells.chain(self.columns.get(*at).map(|column| column.name.len())).max().unwrap_or(0) + 2
+        };
+        columns.iter().map(width).sum()
     }
 
     fn lines(&self, columns: &[usize], most: usize) -> Vec<String> {
@@ -190,6 +253,7 @@ fn value(cell: Option<&Cell>) -> f64 {
 
 pub(crate) fn cell_text(cell: &Cell) -> String {
     match cell {
+        Cell::Text(text) if text.is_empty() => UNKNOWN.to_owned(),
         Cell::Text(text) => text.clone(),
         Cell::Count(number) => count(*number),
         Cell::Bytes(number) => bytes(*number),
@@ -200,9 +264,12 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
         Cell::Share(share) => format!("{:.1} %", share * 100.0).replace('-', "−"),
         Cell::Change(share) => format!("{:+.1} %", share * 100.0).replace('-', "−"),
         Cell::Probability(share) => probability(*share),
-        Cell::None => "-".to_owned(),
+        Cell::None => UNKNOWN.to_owned(),
     }
 }
+
+/// Shown where there is no value.
+pub(crate) const UNKNOWN: &str = "–";
 
 /// Shortens a text to `most` characters. Cuts the middle, because names of ranges often differ at the end.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
@@ -244,6 +311,14 @@ pub(crate) struct Text(String);
 impl Text {
     pub(crate) fn line(&mut self, text: impl Display) {
         self.0.push_str(&visible(&text.to_string()));
+        self.0.push('\n');
+    }
+
+    /// The line of a verdict, on a terminal in bold; in red if something is wrong now.
+    pub(crate) fn headline(&mut self, line: &str, is_alarm: bool) {
+        let style = console::Style::new().for_stdout().bold();
+        let style = if is_alarm { style.red() } else { style };
+        self.0.push_str(&style.apply_to(visible(line)).to_string());
         self.0.push('\n');
     }
 
@@ -466,10 +541,35 @@ mod tests {
                 [1, 2],
                 &[("range", |at| Cell::Text(name(*at))), ("count", |_| Cell::Count(7))],
             );
-            let lines = sheet.fitting_lines(false, Some(80));
+            let (lines, _) = sheet.fitting_lines(Some(80));
             assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
             assert!(lines[1].contains("Xla") && lines[1].ends_with("x1      7"), "{lines:#?}");
-            assert!(sheet.fitting_lines(false, None)[1].contains(&name(1)));
+            assert!(sheet.fitting_lines(None).0[1].contains(&name(1)));
+        }
+
+        #[test]
+        fn a_wide_table_is_folded_and_a_short_one_names_what_it_leaves_out() {
+            fn value(row: &u64) -> Cell {
+                Cell::Count(row * 1_000_000)
+            }
+            let sheet = NumberTable::from_rows(
+                "ranks",
+                [1, 3, 2],
+                &[
+                    ("function", |_| Cell::Text("ncclAllReduce".to_owned())),
+                    ("bytes", value),
+                    ("a_long_name", |_| Cell::Text("x".to_owned())),
+                    ("another_long_name", value),
+                    ("empty", |_| Cell::None),
+                    ("last", value),
+                ],
+            );
+            let lines = sheet.blocks(60);
+            assert!(lines.iter().all(|line| line.chars().count() <= 60), "{lines:#?}");
+            let heads: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.contains("bytes")).collect();
+            assert_eq!(heads.len(), 2, "{lines:#?}");
+            assert!(heads[0].contains("another_long_name") && heads[1].contains("last"), "{lines:#?}");
+            assert_eq!(sheet.fitting_lines(Some(60)).1, ["last"]);
         }
     }
 

@@ -412,6 +412,7 @@ fn event_bits(word: &str) -> Result<u32, String> {
         Some((_, bits)) => Ok(*bits),
         None => {
             let near = nearest(plain, known.iter().map(|(name, _)| *name));
+            let near = if ["everything", "max", "maximum", "detailed"].contains(&plain) { Some("full") } else { near };
             let near = near.map_or_else(String::new, |near| format!(" (nearest: {near})"));
             Err(format!("{word} is no preset or event kind{near}"))
         }

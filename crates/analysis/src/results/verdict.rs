@@ -182,8 +182,6 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
-    /// The operation was open when the recording ended; the rank is behind.
-    Unfinished,
     LateRank,
     /// All transfers from a rank or host to others, or all transfers to it, are slow.
     SlowNic,
@@ -225,7 +223,7 @@ pub struct Cause {
     /// Whether the cause stopped a few operations for long instead of affecting most of them.
     pub is_stall: bool,
     pub sentence: String,
-    /// What supports it, in one sentence; null of what had not ended.
+    /// What supports it, in one sentence; null if the cause is not known.
     pub evidence: Option<String>,
 }
 

@@ -228,12 +228,10 @@ pub(super) fn link_evidence(tables: &Tables, ranks: &[Rank], slow: &SlowLink, fi
         format!("; a step takes {} and its bytes at {}", time(units::whole(latency_ns)), units::bandwidth(rate))
     });
     format!(
-        "{}: {} steps{pairs} take {:.1} times as long as those of comparable links, the typical one \
-         {:.1} times; {} are slow (chance: {}){}.",
+        "{}: {} steps{pairs} take {:.1} times as long as on comparable links; {} are slow (chance: {}){}.",
         link_name(tables, ranks, &slow.shared),
         count(slow.steps),
         slow.ratio,
-        slow.typical,
         percent(real(slow.slow_steps) / real(slow.steps.max(1))),
         units::probability(slow.chance),
         fit.unwrap_or_default(),

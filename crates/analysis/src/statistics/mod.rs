@@ -24,7 +24,7 @@ use crate::links::slow::Places;
 use crate::read::archive::Trace;
 use crate::read::{NONE, Network, Tables};
 use crate::results;
-use crate::results::{Communicator, Completeness, Report, Run};
+use crate::results::{Communicator, Completeness, OperationClass, Report, Run};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::Classes;
 use crate::statistics::lateness::Lateness;
@@ -113,9 +113,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         ranks: &ranks,
     };
     let anomalies = inputs.anomalies(&outliers, &traffic);
-    let mut causes = inputs.causes(&anomalies);
-    // Operations that never ended are reported before slow ones.
-    causes.splice(0..0, verdict::cause(trace, &tables, &instances, &ranks));
+    let causes = inputs.causes(&anomalies);
     let late = recorded::late_operations(&kernels, &rows, &judged.late);
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let mut report = Report {
@@ -125,7 +123,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         budget: waiting.total,
         causes,
         anomalies,
-        communicators: communicators(trace, &tables),
+        communicators: communicators(trace, &tables, &classes.all),
         operations: classes.all,
         ranks,
         lateness: heat,
@@ -179,18 +177,26 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
     }
 }
 
-fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
+fn communicators(trace: &Trace, tables: &Tables, classes: &[OperationClass]) -> Vec<Communicator> {
     let members = &tables.members;
-    let made = (0..).zip(&members.communicators).map(|(number, comm)| {
-        let ranks = small(trace.members(*comm).len());
-        Communicator {
-            name: trace.comm_name(*comm),
-            id: trace.comm_id_text(*comm),
-            ranks,
-            recorded: small(members.recorded(number)),
-            members: (0..ranks).map(|rank| members.job_rank(number, rank)).collect(),
-        }
+    let names: Vec<String> = members.communicators.iter().map(|comm| trace.comm_name(*comm)).collect();
+    let mut functions = results::functions(classes);
+    let all = (0..).zip(&members.communicators).zip(&names).map(|((number, comm), name)| {
+        (name.as_str(), trace.members(*comm).len() as u64, functions.remove(&number).unwrap_or_default())
     });
+    let shapes = results::shapes(&all.collect::<Vec<_>>());
+    let made =
+        (0..).zip(&members.communicators).zip(names.iter().zip(shapes)).map(|((number, comm), (name, shape))| {
+            let ranks = small(trace.members(*comm).len());
+            Communicator {
+                name: name.clone(),
+                shape,
+                id: trace.comm_id_text(*comm),
+                ranks,
+                recorded: small(members.recorded(number)),
+                members: (0..ranks).map(|rank| members.job_rank(number, rank)).collect(),
+            }
+        });
     made.collect()
 }
 

@@ -1,16 +1,14 @@
-//! The verdict in one sentence, and what it is based on. A run that did not end has a cause of its own: operations that
-//! were open when the recording ended, and the ranks without a recorded call of them.
+//! The verdict in one line, and what it is based on. Of a job that hung, `hang` has the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::lateness::chance::IMPROBABLE;
 use crate::lateness::late::{LEAST_SHARE, Late, OwnTime, Pauses};
 use crate::links::slow::Shared;
-use crate::read::archive::Trace;
-use crate::read::{NO_SEQUENCE, Operation, Tables};
+use crate::read::Tables;
 use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statistics::anomalies::Inputs;
-use crate::statistics::collectives::{Incomparable, Instance, Instances};
+use crate::statistics::collectives::{Incomparable, Instances};
 use crate::statistics::lines::{LISTED, MOST_CHARACTERS, late_line, percent, who};
 use crate::units;
 use crate::units::{count, plural, real, time, whole};
@@ -19,7 +17,6 @@ use nccl_events::archive::Timing;
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
-use otf2::RegionRef;
 
 /// Below this comparable share of the matched collectives, "nothing stands out" would overstate the result.
 const LEAST_COMPARABLE: f64 = 0.5;
@@ -28,13 +25,12 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     let (tables, instances, budget) = (inputs.tables, inputs.instances, &inputs.waiting.total);
     let matched = instances.all.len() as u64;
     let comparable = instances.all.iter().filter(|instance| instance.is_comparable()).count() as u64;
-    let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
+    let share = |ns: u64| real(ns) / real(budget.operations_ns.max(1));
     let is_partial = statements.is_partial() || statements.collectives_unmatched.get() > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
     // If few collectives are comparable, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, line) = match main {
-        Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
         Some(cause) if cause.is_late() => {
             let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
             (Finding::Causes, late_line(inputs.ranks, &late))
@@ -54,36 +50,28 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             plural(inputs.lateness.by_lengths, "collective", "collectives")
         ));
     }
-    if matched > 0 {
+    if comparable < matched {
         basis.push(format!(
-            "Arrivals could be compared in {} of {}.",
+            "Arrivals could be compared in {} of {} only.",
             count(comparable),
             plural(matched, "collective", "collectives")
         ));
     }
     basis.push(clocks.sentence.clone());
     if budget.operations_ns > 0 {
-        basis.push(format!(
-            "Of the time of all ranks in operations, {}, {:.1} % were waiting for a later rank, {:.1} % transfer, \
-             {:.1} % unclear, {:.1} % not compared.",
-            time(budget.operations_ns),
-            share(budget.waiting_ns),
-            share(budget.transfer_ns),
-            share(budget.unclear_ns),
-            share(budget.not_compared_ns),
-        ));
+        let parts = [
+            (budget.waiting_ns, "waiting"),
+            (budget.transfer_ns, "transfer"),
+            (budget.unclear_ns, "unclear"),
+            (budget.not_compared_ns, "not compared"),
+        ];
+        let parts =
+            parts.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, part)| format!("{} {part}", percent(share(ns))));
+        let parts: Vec<String> = parts.collect();
+        basis.push(format!("All ranks spent {} in operations: {}.", time(budget.operations_ns), parts.join(", ")));
     }
     basis.extend(perhaps_late(inputs, main));
     basis.extend(warm_up(inputs));
-    if causes.len() > 1 {
-        basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
-    }
-    if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
-        basis.push(
-            "`nccl-otf2 hang` says who waited for whom, and why. Unfinished operations are in none of the tables."
-                .to_owned(),
-        );
-    }
     basis.extend(limits(statements));
     if statements.is_cut() {
         let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
@@ -164,10 +152,9 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     let mut lines: Vec<String> = causes.iter().filter_map(|cause| cause.evidence.clone()).take(LISTED).collect();
     if !ranks.is_empty() {
         lines.push(format!(
-            "Without this, the other ranks would spend {} (± {}) less in operations; all ranks together spent {}.",
+            "Without this, the other ranks would spend {} (± {}) less in operations.",
             time(whole(*lost_ns)),
             time(whole(*error_ns)),
-            time(inputs.waiting.total.operations_ns)
         ));
     }
     let named = causes.iter().filter(|cause| cause.evidence.is_some() && !cause.is_late() && !cause.is_stall).count();
@@ -226,6 +213,18 @@ fn pauses_line(inputs: &Inputs<'_>, pauses: &Pauses) -> String {
     format!("Pauses: {lost} of communication time lost in {} of {of}, {who}", count(pauses.collectives))
 }
 
+/// With fewer operations on each rank, what is found depends on chance.
+const FEWEST: u64 = 8;
+
+/// The number of operations on the rank that has most.
+fn most_operations(tables: &Tables) -> u64 {
+    let mut counts = vec![0; tables.members.job_ranks.len()];
+    for row in 0..tables.operations.len() {
+        counts[large(tables.job_rank(small(row)))] += 1;
+    }
+    counts.into_iter().max().unwrap_or(0)
+}
+
 /// The finding and line of a run without a cause.
 fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, String) {
     /// Above this share, what cannot be compared may hide anything.
@@ -233,9 +232,14 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     let (judged, budget) = (inputs.lateness, &inputs.waiting.total);
     let share = |ns: f64| percent(ns / real(budget.operations_ns.max(1)));
     let launches_only = inputs.tables.operations.rows().all(|operation| operation.timing == Some(Timing::Proxy));
-    if launches_only || judged.unclear > UNCLEAR || judged.series.is_empty() {
+    let most = most_operations(inputs.tables);
+    let is_incomparable =
+        incomparable(inputs.instances).is_some_and(|(_, number)| 2 * number >= inputs.instances.all.len() as u64);
+    let is_short = most < FEWEST && !is_incomparable;
+    if launches_only || is_short || judged.unclear > UNCLEAR || judged.series.is_empty() {
         let reason = match () {
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
+            () if is_short => format!("{} on each rank are too few", plural(most, "operation", "operations")),
             () if judged.blind.share() > UNCLEAR && judged.blind.unreported >= judged.blind.unrecorded => {
                 format!("NCCL does not report {} of what ran in between", percent(judged.blind.share()))
             }
@@ -312,15 +316,12 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
     let communicators: BTreeSet<u32> = first.iter().copied().gather();
     let time_ns = inputs.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
-        format!(
-            "{} on {} took {} of all ranks, counted as warm-up and left out of lateness.",
-            match first.len() {
-                1 => "The first collective".to_owned(),
-                number => format!("The first collectives of each function ({})", count(number as u64)),
-            },
-            plural(communicators.len() as u64, "communicator", "communicators"),
-            time(time_ns),
-        )
+        let first = match first.len() {
+            1 => "the first collective".to_owned(),
+            number => format!("the first collectives of each function ({})", count(number as u64)),
+        };
+        let communicators = plural(communicators.len() as u64, "communicator", "communicators");
+        format!("Left out as warm-up: {first} on {communicators}, {} of all ranks.", time(time_ns))
     })
 }
 
@@ -361,225 +362,6 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
         (None, true) => "No arrivals of ranks are compared.".to_owned(),
     };
     Clocks { uncertainty_ns, unknown: unknown.into_iter().collect(), sentence }
-}
-
-/// Shorter waits are not reported, because ranks of a healthy job that is killed also wait in their last operations.
-const LEAST_NS: u64 = 1_000_000_000;
-
-/// A collective that did not end on all its ranks.
-struct BlockedCollective<'a> {
-    instance: &'a Instance,
-    /// Rows in [`crate::read::Members`] of the ranks that had not left the collective.
-    inside: Vec<u32>,
-    longest_ns: u64,
-    waited_ns: u64,
-    /// Rows in [`crate::read::Members`] of the recorded ranks without a recorded call of the collective.
-    absent: Vec<u32>,
-    unrecorded: u64,
-}
-
-/// What the ranks of the job waited for when the recording ended; `None` if no rank had waited for long. The cause has
-/// no share: shares refer to the time of operations that ended.
-pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Option<Cause> {
-    let open: Vec<(u32, Operation)> = open(tables).collect();
-    let waiting: BTreeSet<u32> = open.iter().map(|(_, operation)| job_rank(tables, operation.member)).gather();
-    let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.instance_of_operation(*row)).collect();
-    nccl_events::sort::sort(&mut numbers);
-    numbers.dedup();
-    let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
-    let blocked = blocked.map(|instance| BlockedCollective::new(tables, instances, instance));
-    let blocked: Vec<BlockedCollective<'_>> = blocked.filter(|collective| collective.longest_ns >= LEAST_NS).collect();
-    // Only the first blocked collective of a communicator counts: later ones wait for it.
-    let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
-    for instance in blocked.iter().map(|collective| collective.instance) {
-        let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.arrivals.first_ns);
-        *first_ns = instance.arrivals.first_ns.min(*first_ns);
-    }
-    let is_first = |collective: &&BlockedCollective<'_>| {
-        begun_ns.get(&collective.instance.communicator) == Some(&collective.instance.arrivals.first_ns)
-    };
-    // A rank that is absent from one communicator may wait in another. An absent rank that waits nowhere holds up all.
-    let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
-    let holds_up = |collective: &BlockedCollective<'_>| collective.absent.iter().any(waits_nowhere);
-    let first = blocked
-        .iter()
-        .filter(is_first)
-        .max_by_key(|collective| (holds_up(collective), !collective.absent.is_empty(), collective.longest_ns));
-    let Some(first) = first else {
-        return message(trace, tables, &open, ranks);
-    };
-    let mut behind: Vec<u32> = first.absent.clone();
-    behind.retain(|row| !holds_up(first) || waits_nowhere(row));
-    let elsewhere = match (holds_up(first), is_cycle(tables, &blocked, first)) {
-        (true, _) => WaitElsewhere::None,
-        (false, true) => WaitElsewhere::ForEachOther,
-        (false, false) => WaitElsewhere::All,
-    };
-    Some(Cause {
-        kind: CauseKind::Unfinished,
-        // Ranks that wait for each other are not blamed individually.
-        rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
-        since_ns: Some(first.instance.arrivals.first_ns),
-        lost_ns: first.waited_ns,
-        instances: blocked.len() as u64,
-        sentence: first.sentence(trace, tables, ranks, &behind, elsewhere),
-        ..Cause::default()
-    })
-}
-
-#[derive(Clone, Copy)]
-enum WaitElsewhere {
-    None,
-    All,
-    /// All absent ranks wait in other operations, some of them for ranks that wait for them in turn.
-    ForEachOther,
-}
-
-/// Whether one of the ranks that did not arrive waits, through a chain of waits, for one that arrived.
-fn is_cycle(tables: &Tables, blocked: &[BlockedCollective<'_>], first: &BlockedCollective<'_>) -> bool {
-    let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).gather() };
-    let here = numbers(&first.inside);
-    let waits: Vec<_> =
-        blocked.iter().map(|collective| (numbers(&collective.inside), numbers(&collective.absent))).collect();
-    let mut reached = numbers(&first.absent);
-    let mut next: Vec<u32> = reached.iter().copied().collect();
-    while let Some(rank) = next.pop() {
-        if here.contains(&rank) {
-            return true;
-        }
-        let waited_for = waits.iter().filter(|(inside, _)| inside.contains(&rank)).flat_map(|(_, absent)| absent);
-        next.extend(waited_for.filter(|rank| reached.insert(**rank)));
-    }
-    false
-}
-
-fn job_rank(tables: &Tables, member: u32) -> u32 {
-    tables.members.row(member).job_rank
-}
-
-fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
-    tables
-        .operations
-        .rows()
-        .enumerate()
-        .filter(|(_, operation)| operation.is_unfinished)
-        .map(|(row, operation)| (small(row), operation))
-}
-
-impl<'a> BlockedCollective<'a> {
-    fn new(tables: &Tables, instances: &Instances, instance: &'a Instance) -> Self {
-        let operations: Vec<Operation> = instances.rows(tables, instance).collect();
-        let open = || operations.iter().filter(|operation| operation.is_unfinished);
-        let waits = || open().map(Operation::duration_ns);
-        let came = |member: u32| operations.iter().any(|operation| operation.member == member);
-        let members = (0..).zip(&tables.members.all).filter(|(_, member)| member.communicator == instance.communicator);
-        let absent = members.map(|(row, _)| row).filter(|row| !came(*row) && !has_later_call(tables, instance, *row));
-        Self {
-            instance,
-            inside: open().map(|operation| operation.member).collect(),
-            longest_ns: waits().max().unwrap_or(0),
-            waited_ns: waits().fold(0, u64::saturating_add),
-            absent: absent.collect(),
-            unrecorded: (tables.members.size(instance.communicator) - tables.members.recorded(instance.communicator))
-                as u64,
-        }
-    }
-
-    fn sentence(
-        &self,
-        trace: &Trace,
-        tables: &Tables,
-        ranks: &[Rank],
-        behind: &[u32],
-        elsewhere: WaitElsewhere,
-    ) -> String {
-        let instance = self.instance;
-        let communicator = tables.members.communicators.get(large(instance.communicator));
-        let communicator = communicator.map(|comm| trace.comm_name(*comm)).unwrap_or_default();
-        let call = call(trace, instance.function, instance.sequence);
-        let what = format!("{call} of {communicator}");
-        let inside = plural(self.inside.len() as u64, "rank was", "ranks were");
-        let longest = time(self.longest_ns);
-        let mut names: Vec<&str> = Vec::new();
-        for row in behind {
-            names.extend(ranks.get(large(job_rank(tables, *row))).map(|rank| rank.name.as_str()));
-        }
-        match names.split_first() {
-            Some((first, others)) => {
-                let others = match others.len() as u64 {
-                    0 => String::new(),
-                    number => format!(", nor for {}", plural(number, "other rank", "other ranks")),
-                };
-                let last = behind.first().and_then(|row| last_call(trace, tables, *row));
-                let last = last.map_or_else(String::new, |last| format!("; {first}'s last there is {last}"));
-                let verb = if names.len() == 1 { "waits" } else { "wait" };
-                let elsewhere = match elsewhere {
-                    WaitElsewhere::None => String::new(),
-                    WaitElsewhere::All => format!(", which {verb} in another operation"),
-                    WaitElsewhere::ForEachOther => {
-                        format!(", which {verb} in another operation: ranks wait for each other")
-                    }
-                };
-                format!(
-                    "{inside} in {what} when the recording ended, for {longest}, and no call of it is recorded for \
-                     {first}{others}{elsewhere}{last}."
-                )
-            }
-            None if self.unrecorded > 0 => format!(
-                "Nothing is recorded for {} of {communicator}, and {inside} in {call} when the recording ended, for {longest}.",
-                plural(self.unrecorded, "rank", "ranks"),
-            ),
-            None => format!(
-                "All recorded ranks have called {what}, and it had not ended when the recording did: {inside} in it, for \
-                 {longest}."
-            ),
-        }
-    }
-}
-
-fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
-    let number = sequence.map_or_else(String::new, |number| format!(" (sequence {number})"));
-    format!("{}{number}", trace.function_name(function))
-}
-
-fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
-    let last = tables
-        .operations
-        .rows()
-        .filter(|operation| operation.member == member)
-        .max_by_key(|operation| operation.start_ns)?;
-    Some(call(trace, last.function, (last.sequence != NO_SEQUENCE).then_some(last.sequence)))
-}
-
-/// Whether a rank has a later call of this function: then its call of this instance was merely not recorded.
-fn has_later_call(tables: &Tables, instance: &Instance, member: u32) -> bool {
-    let Some(sequence) = instance.sequence else {
-        return false;
-    };
-    let mut rank_operations = tables
-        .operations
-        .rows()
-        .filter(|operation| operation.member == member && operation.function == instance.function);
-    rank_operations.any(|operation| operation.sequence != NO_SEQUENCE && operation.sequence > sequence)
-}
-
-fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[Rank]) -> Option<Cause> {
-    let long = || open.iter().map(|(_, operation)| operation).filter(|operation| operation.duration_ns() >= LEAST_NS);
-    let longest = long().max_by_key(|operation| operation.duration_ns())?;
-    let rank = ranks.get(large(job_rank(tables, longest.member)))?;
-    Some(Cause {
-        kind: CauseKind::Unfinished,
-        since_ns: Some(longest.start_ns),
-        lost_ns: long().map(Operation::duration_ns).fold(0, u64::saturating_add),
-        instances: long().count() as u64,
-        sentence: format!(
-            "{} had not ended {} when the recording did, after {}: the rank that it waited for is not named here.",
-            units::capital(&rank.name),
-            trace.function_name(longest.function),
-            time(longest.duration_ns())
-        ),
-        ..Cause::default()
-    })
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const WORDS: &[(&str, &str)] = &[
     ("contexts_twice", "ids of communicators that were given twice"),
     ("clamped", "calls cut at the end of the call around them"),
     ("starts_cut", "operations, kernels and ranges shown from where another ends that they overlap"),
-    ("enqueued_together", "operations enqueued together: each is shown until the next one begins"),
+    ("enqueued_together", "operations enqueued together, which share one measured time"),
     ("starts_moved", "operations shown from the end of the kernel before them"),
     ("closed", "ends that NCCL did not report and that were inferred"),
     ("gpu_times_suspicious", "kernel channels and phases whose GPU times make no sense"),
@@ -50,6 +50,9 @@ const WORDS: &[(&str, &str)] = &[
     ("ranges_unbalanced_pops", "ends of ranges that had not begun"),
     ("ranges_lost", "beginnings, ends and marks of ranges that could not be recorded"),
 ];
+
+/// Counters of what a sound recording has: the text says these numbers elsewhere, and `--json` has them.
+pub(super) const IS_NO_LOSS: [&str; 5] = ["started", "ranges_user", "ranges_marks", "ranges_nccl", "ranges_reported"];
 
 /// What a counter counts; its name if that is not known here.
 pub(super) fn words(name: &str) -> &str {

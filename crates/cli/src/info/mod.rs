@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::command_line::Exit;
 use crate::info::report::{Communicators, Messages, Operations, Tables, places};
 use crate::output::Side::{Left, Right};
-use crate::output::{Bar, Table, TableColumn, Text};
+use crate::output::{Bar, Table, TableColumn, Text, UNKNOWN, shortened};
 use crate::{archives, output};
 use analysis::units::{bandwidth, bytes, count, plural, time};
 use analysis::{Clock, Completeness, Matching, Trace, is_merged};
@@ -241,13 +241,17 @@ fn ranges(statements: &Statements) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// How far a command is shown; --json has it in full.
+const MOST_OF_COMMAND: usize = 100;
+
 /// Launchers give each process its own command line, so only the first is shown.
 fn commands(commands: Vec<String>) -> Vec<String> {
     match commands.as_slice() {
         [first, others @ ..] if !others.is_empty() => {
-            vec![format!("{first} (and {}: --json has all)", plural(others.len() as u64, "other", "others"))]
+            let others = plural(others.len() as u64, "other", "others");
+            vec![format!("{} (and {others}: --json has all)", shortened(first, MOST_OF_COMMAND))]
         }
-        _ => commands,
+        _ => commands.iter().map(|command| shortened(command, MOST_OF_COMMAND)).collect(),
     }
 }
 
@@ -304,10 +308,10 @@ fn communicators(tables: &Tables, text: &mut Text) {
     text.paragraph(plural(tables.communicators.len() as u64, "communicator", "communicators"));
     table(
         text,
-        &tables.communicators,
+        &report::by_shape(&tables.communicators),
         &[
-            ("name", Left, |row| row.name.clone()),
-            ("id", Left, |row| row.id.clone()),
+            ("name", Left, |row| or_unknown(&row.name)),
+            ("id", Left, |row| or_unknown(&row.id)),
             ("ranks", Right, |row| count(row.ranks)),
             ("recorded", Right, |row| count(row.ranks_recorded)),
             ("collectives", Right, |row| count(row.collectives.values().sum())),
@@ -315,6 +319,10 @@ fn communicators(tables: &Tables, text: &mut Text) {
             ("message bytes", Right, |row| bytes(row.bytes_sent)),
         ],
     );
+}
+
+fn or_unknown(text: &str) -> String {
+    if text.is_empty() { UNKNOWN } else { text }.to_owned()
 }
 
 fn operations(rows: &[report::OperationRow], text: &mut Text) {
@@ -334,7 +342,7 @@ fn operations(rows: &[report::OperationRow], text: &mut Text) {
         ("median", Right, |row| duration(row, |all| all.median)),
         ("max", Right, |row| duration(row, |all| all.max)),
         ("total", Right, |row| duration(row, |all| all.total)),
-        ("algbw", Right, |row| row.algbw.map_or_else(|| "-".to_owned(), |all| bandwidth(all.median))),
+        ("algbw", Right, |row| row.algbw.map_or_else(|| UNKNOWN.to_owned(), |all| bandwidth(all.median))),
         ("timing", Left, |row| timing(row)),
     ];
     Table::from_rows(rows, &columns).print(text);
@@ -344,7 +352,7 @@ fn operations(rows: &[report::OperationRow], text: &mut Text) {
 }
 
 fn duration(row: &report::OperationRow, pick: fn(report::Durations) -> u64) -> String {
-    row.duration_ns.map_or_else(|| "-".to_owned(), |all| time(pick(all)))
+    row.duration_ns.map_or_else(|| UNKNOWN.to_owned(), |all| time(pick(all)))
 }
 
 fn timing(row: &report::OperationRow) -> String {
@@ -382,10 +390,23 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
         return;
     }
     text.paragraph("completeness");
-    let mut columns = vec!["seen", "written", "not_shown", "duplicate", "unfinished", "orphan", "lost"];
-    // Few archives have these counts.
-    let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
-    columns.extend(rare.filter(|column| completeness.kinds.values().any(|counts| counts.contains_key(*column))));
+    let all = [
+        "seen",
+        "written",
+        "not_shown",
+        "duplicate",
+        "unfinished",
+        "orphan",
+        "lost",
+        "left_out",
+        "late",
+        "stops_lost",
+        "states_lost",
+    ];
+    let is_any =
+        |column: &str| completeness.kinds.values().any(|counts| counts.get(column).is_some_and(|number| *number > 0));
+    let columns = all.into_iter().filter(|column| ["seen", "written", "lost"].contains(column) || is_any(column));
+    let columns: Vec<&str> = columns.collect();
     let mut headings = vec![("kind", Left)];
     headings.extend(columns.iter().map(|column| (*column, Right)));
     let mut table = Table::new(&headings);
@@ -395,7 +416,7 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
     }
     table.print(text);
     for (name, number) in &completeness.other {
-        if *number > 0 {
+        if *number > 0 && !counts::IS_NO_LOSS.contains(&name.as_str()) {
             text.line(format_args!("  {}: {}", counts::words(name), count(*number)));
         }
     }
@@ -441,16 +462,12 @@ fn matching(matching: &Matching, text: &mut Text) {
     }
 }
 
-/// Events that this NCCL release does not report, so that users do not look for them.
+/// How much this NCCL release does not report, so that users do not look for it.
 fn unreported(lines: &[String], text: &mut Text) {
-    if lines.is_empty() {
-        return;
+    if !lines.is_empty() {
+        let cases = plural(lines.len() as u64, "kind of event", "kinds of events");
+        text.paragraph(format_args!("this release of NCCL does not report {cases}: --json has them, in `unreported`"));
     }
-    text.paragraph("what NCCL does not report");
-    for line in lines.iter().take(MOST_ROWS) {
-        text.line(format_args!("  {line}"));
-    }
-    cut(text, lines.len());
 }
 
 #[cfg(test)]

@@ -341,6 +341,27 @@ pub(crate) struct CommunicatorRow {
     pub(crate) bytes_received: u64,
 }
 
+/// One row for the communicators of one shape, with their sums.
+pub(crate) fn by_shape(rows: &[CommunicatorRow]) -> Vec<CommunicatorRow> {
+    let all = rows.iter().map(|row| (row.name.as_str(), row.ranks, row.collectives.keys().cloned().gather()));
+    let shapes = analysis::results::shapes(&all.collect::<Vec<_>>());
+    let mut found: Vec<CommunicatorRow> = Vec::new();
+    for (row, shape) in rows.iter().zip(shapes) {
+        let Some(sum) = found.iter_mut().find(|sum| sum.name == shape && shape != row.name) else {
+            let id = if shape == row.name { row.id.clone() } else { String::new() };
+            found.push(CommunicatorRow { name: shape, id, ..row.clone() });
+            continue;
+        };
+        sum.ranks_recorded = sum.ranks_recorded.min(row.ranks_recorded);
+        row.collectives.iter().for_each(|(name, count)| *sum.collectives.entry(name.clone()).or_default() += count);
+        sum.sends += row.sends;
+        sum.receives += row.receives;
+        sum.bytes_sent += row.bytes_sent;
+        sum.bytes_received += row.bytes_received;
+    }
+    found
+}
+
 /// The messages from one rank to another, as recorded by the sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Messages {

@@ -133,7 +133,8 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     if request.json {
         output::json(&report)?;
     } else if request.csv {
-        let mut sheet = tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.ranks());
+        let mut sheet =
+            tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.ranks(), true);
         sheet.sort_and_limit(request.sort.as_deref(), request.limit)?;
         output::exact(&sheet.csv()?)?;
     } else {
@@ -158,11 +159,14 @@ fn next_command(report: &Report, path: &str) -> String {
 
 fn text(report: &Report, request: &Request) -> Result<Text> {
     let mut text = Text::default();
-    text.line(&report.verdict.line);
-    for sentence in &report.verdict.basis {
-        text.line(format_args!("  {sentence}"));
+    text.headline(&report.verdict.line, report.verdict.finding == Finding::Unfinished);
+    if request.by.is_some() && !request.select.rank.is_empty() {
+        text.line(format_args!("  {}", finalize::OF_ALL_RANKS));
     }
     if request.by.is_none() {
+        for sentence in &report.verdict.basis {
+            text.line(format_args!("  {sentence}"));
+        }
         text.line(format_args!("  next: nccl-otf2 {}", next_command(report, &shell_word(&request.path))));
     }
     let shown: Vec<TableKind> = match request.by {
@@ -172,7 +176,7 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
     let ranks = request.select.ranks();
     let mut is_known = false;
     for by in shown {
-        let mut sheet = tables::sheet(report, by, &ranks);
+        let mut sheet = tables::sheet(report, by, &ranks, request.by.is_some());
         if let Some(sort) = request.sort.as_deref().filter(|sort| request.by.is_none() && !sheet.has(sort)) {
             is_known |= tables::is_column(report, sort);
             sheet.sort_and_limit(None, Some(request.limit.unwrap_or(SHORT)))?;

@@ -48,10 +48,12 @@ pub(super) enum TableKind {
     Init,
 }
 
-pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32]) -> NumberTable {
+/// A table. Where it is one of several, communicators of one shape are one row.
+pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32], is_alone: bool) -> NumberTable {
     let mut sheet = match by {
         TableKind::Causes => causes(report),
-        TableKind::Operations => operations(report),
+        TableKind::Operations if is_alone => operations(report, &report.operations, communicator),
+        TableKind::Operations => operations_by_shape(report),
         TableKind::Ranks => ranks(report, wanted),
         TableKind::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
         TableKind::Channels => links("network, by channel", report, &report.channels, &[]),
@@ -84,7 +86,7 @@ pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32]) -> NumberTab
 }
 
 pub(super) fn is_column(report: &Report, name: &str) -> bool {
-    TableKind::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
+    TableKind::value_variants().iter().any(|by| sheet(report, *by, &[], true).has(name))
 }
 
 fn causes(report: &Report) -> NumberTable {
@@ -110,7 +112,62 @@ fn cause(report: &Report, cause: &Cause) -> String {
     what.trim_end_matches(": ").to_owned()
 }
 
-fn operations(report: &Report) -> NumberTable {
+/// As [`operations`], with one row for the communicators of one shape.
+fn operations_by_shape(report: &Report) -> NumberTable {
+    fn shape(report: &Report, number: u32) -> String {
+        report.communicators.get(index(number)).map(|communicator| communicator.shape.clone()).unwrap_or_default()
+    }
+    let mut groups: Vec<(_, Vec<&OperationClass>)> = Vec::new();
+    for class in &report.operations {
+        let size_bits = u64::BITS - class.bytes_max.leading_zeros();
+        let key = (shape(report, class.communicator), &class.function, size_bits);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(class),
+            None => groups.push((key, vec![class])),
+        }
+    }
+    let is_any_merged = groups.len() < report.operations.len();
+    let classes: Vec<OperationClass> = groups.into_iter().map(|(_, group)| together(&group)).collect();
+    let mut sheet = operations(report, &classes, shape);
+    let remark = "a row of several communicators has the median of their medians and the highest p99";
+    sheet.remarks.extend(is_any_merged.then(|| remark.to_owned()));
+    sheet
+}
+
+/// The classes of several communicators as one.
+fn together(classes: &[&OperationClass]) -> OperationClass {
+    let middle = |mut all: Vec<f64>| (!all.is_empty()).then(|| analysis::median(&mut all));
+    let quantiles = |get: fn(&OperationClass) -> Option<Quantiles>| {
+        let all: Vec<Quantiles> = classes.iter().filter_map(|class| get(class)).collect();
+        let median = middle(all.iter().map(|one| one.median).collect())?;
+        Some(Quantiles { median, p99: all.iter().map(|one| one.p99).fold(0.0, f64::max), ..*all.first()? })
+    };
+    let sum = |get: fn(&OperationClass) -> u64| classes.iter().map(|class| get(class)).sum();
+    let median =
+        |get: fn(&OperationClass) -> Option<f64>| middle(classes.iter().filter_map(|class| get(class)).collect());
+    let (mut timing, mut budget) = (BTreeMap::<String, u64>::new(), Budget::default());
+    for class in classes {
+        budget += class.budget;
+        class.timing.iter().for_each(|(name, count)| *timing.entry(name.clone()).or_default() += count);
+    }
+    let Some(first) = classes.first() else { return OperationClass::default() };
+    OperationClass {
+        bytes_max: classes.iter().map(|class| class.bytes_max).max().unwrap_or_default(),
+        count: sum(|class| class.count),
+        unfinished: sum(|class| class.unfinished),
+        comparable: sum(|class| class.comparable),
+        duration_ns: quantiles(|class| class.duration_ns),
+        busbw: quantiles(|class| class.busbw),
+        transfer_busbw: quantiles(|class| class.transfer_busbw),
+        expected_busbw: median(|class| class.expected_busbw),
+        expected_share: median(|class| class.expected_share),
+        timing,
+        budget,
+        ..(*first).clone()
+    }
+}
+
+fn operations(report: &Report, classes: &[OperationClass], name: fn(&Report, u32) -> String) -> NumberTable {
     fn duration(class: &OperationClass, get: fn(&Quantiles) -> f64) -> Cell {
         optional(class.duration_ns.as_ref(), |quantiles| Cell::Time(get(quantiles)))
     }
@@ -122,11 +179,11 @@ fn operations(report: &Report) -> NumberTable {
     }
     let has_bound = |class: &OperationClass| class.expected_busbw.is_some();
     let lacks_bound = report.topology.is_some() && !report.operations.iter().any(has_bound);
-    let is_any_unfinished = report.operations.iter().any(|class| class.unfinished > 0);
+    let is_any_unfinished = classes.iter().any(|class| class.unfinished > 0);
     let unfinished = if is_any_unfinished { "unfinished" } else { "+unfinished" };
     let mut sheet = NumberTable::from_rows(
         "operations, counted on every rank",
-        report.operations.iter().map(|class| (report, class)),
+        classes.iter().map(|class| (name(report, class.communicator), class)),
         &[
             ("function", |(_, row)| text(&row.function)),
             ("bytes", |(_, row)| Cell::Bytes(row.bytes_max)),
@@ -139,7 +196,7 @@ fn operations(report: &Report) -> NumberTable {
             ("of_expected", |(_, row)| optional(row.expected_share, Cell::Share)),
             ("of_baseline", |(_, row)| optional(row.baseline, |row| Cell::Share(row.share))),
             ("waiting", |(_, row)| compared(&row.budget, row.budget.waiting_ns)),
-            ("communicator", |(report, row)| text(communicator(report, row.communicator))),
+            ("communicator", |(name, _)| text(name)),
             ("+reduced_by", |(_, row)| words(&row.reduced_by)),
             ("timing", |(_, row)| optional(timing(&row.timing), text)),
             ("+bytes_min", |(_, row)| Cell::Bytes(row.bytes_min)),
@@ -159,15 +216,15 @@ fn operations(report: &Report) -> NumberTable {
     );
     let why = "no expected_busbw: NCCL did not report the algorithm, ranks of the communicator were not recorded, or \
                NCCL's graph of a host does not have all of its ranks";
-    let remarks = [lacks_bound.then(|| why.to_owned()), few_have_bandwidth(report)].into_iter().flatten();
-    sheet.remark = Some(remarks.collect::<Vec<_>>().join(". ")).filter(|all| !all.is_empty());
+    sheet.remarks.extend(few_have_bandwidth(classes));
+    sheet.details.extend(lacks_bound.then(|| why.to_owned()));
     sheet
 }
 
 /// A remark on how many collectives have a bandwidth; `None` unless they are fewer than half of a class.
-fn few_have_bandwidth(report: &Report) -> Option<String> {
+fn few_have_bandwidth(classes: &[OperationClass]) -> Option<String> {
     // Sends and receives have no arrivals to compare, and no bus bandwidth.
-    let classes = report.operations.iter().filter(|class| class.comparable > 0);
+    let classes = classes.iter().filter(|class| class.comparable > 0);
     let numbers = classes.map(|class| {
         let with = class.busbw.as_ref().map_or(0, |busbw| busbw.count);
         (with, class.count.saturating_sub(class.unfinished))
@@ -176,8 +233,8 @@ fn few_have_bandwidth(report: &Report) -> Option<String> {
     numbers.iter().any(|(with, ended)| 2 * with < *ended).then(|| {
         let (with, ended) = numbers.iter().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
         format!(
-            "busbw and transfer_busbw are those of {} of {} collectives: the others share a kernel, were not measured, lack \
-             ranks, or are in a communicator of unknown size (NCCL before 2.27)",
+            "busbw and transfer_busbw are those of {} of {} collectives: the others share a kernel, lack ranks, or were \
+             not measured",
             count(with),
             count(ended)
         )
@@ -380,14 +437,14 @@ pub(super) fn phases(report: &Report) -> NumberTable {
         &report.phases,
         &[
             ("phase", |row| text(if row.path.is_empty() { OUTSIDE.to_owned() } else { path_of_ranges(&row.path) })),
-            ("ranges", |row| Cell::Count(row.ranges)),
-            ("time", |row| time(row.ranges_ns)),
+            ("ranges", |row| unless(row.path.is_empty(), Cell::Count(row.ranges))),
+            ("time", |row| unless(row.path.is_empty(), time(row.ranges_ns))),
             ("operations", |row| Cell::Count(row.operations)),
-            ("in_operations", |row| time(row.budget.operations_ns)),
+            ("in_operations", |row| unless(row.operations == 0, time(row.budget.operations_ns))),
             ("waiting", |row| compared(&row.budget, row.budget.waiting_ns)),
             ("transfer", |row| compared(&row.budget, row.budget.transfer_ns)),
             ("unclear", |row| compared(&row.budget, row.budget.unclear_ns)),
-            ("bytes", |row| Cell::Bytes(row.bytes)),
+            ("bytes", |row| unless(row.operations == 0, Cell::Bytes(row.bytes))),
             ("rate", |row| rate(row.bytes, row.budget.operations_ns)),
         ],
     )
@@ -418,14 +475,14 @@ pub(super) fn steps(report: &Report) -> NumberTable {
             ("+slowest_rank", |(report, row)| optional(row.slowest, |number| text(rank(report, number)))),
         ],
     );
-    sheet.remark = report.steps.as_ref().map(|steps| {
+    sheet.remarks.extend(report.steps.as_ref().map(|steps| {
         let median = output::cell_text(&optional(steps.duration_ns, |quantiles| Cell::Time(quantiles.median)));
         let trend = steps.trend_ns_per_step.map_or_else(String::new, |trend| {
             let what = if trend < 0.0 { "shorter" } else { "longer" };
             format!("; each {} {what} than the one before", output::cell_text(&Cell::Time(trend.abs())))
         });
         format!("a step is {:?}: median {median}{trend}", output::shortened(&steps.name, 60))
-    });
+    }));
     sheet
 }
 
@@ -486,7 +543,7 @@ pub(super) fn nics(report: &Report) -> NumberTable {
     let (elsewhere, unused) =
         report.topology.as_ref().map_or((0, &[][..]), |topology| (topology.bytes_elsewhere, &topology.unused));
     let bytes = units::bytes(elsewhere);
-    let remarks = [
+    let details = [
         is_unknown.then(|| sizes.to_owned()),
         report.nics.iter().any(|nic| nic.rate.is_some() && nic.speed.is_some() && nic.share.is_none()).then(|| {
             "no share is shown of a speed below the rate: NCCL assumes a speed where the system states none".to_owned()
@@ -500,8 +557,7 @@ pub(super) fn nics(report: &Report) -> NumberTable {
             )
         }),
     ];
-    let remarks: Vec<String> = remarks.into_iter().flatten().collect();
-    sheet.remark = (!remarks.is_empty()).then(|| remarks.join(". "));
+    sheet.details.extend(details.into_iter().flatten());
     sheet
 }
 
@@ -533,6 +589,11 @@ pub(super) fn text(text: impl Into<String>) -> Cell {
 
 pub(super) fn time(ns: u64) -> Cell {
     Cell::Time(real(ns))
+}
+
+/// Nothing where there can be no value.
+fn unless(is_none: bool, cell: Cell) -> Cell {
+    if is_none { Cell::None } else { cell }
 }
 
 pub(super) fn optional<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
@@ -611,13 +672,9 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
             ("communicator", |(report, row)| optional(row.communicator, |number| text(communicator(report, number)))),
         ],
     );
-    sheet.remark = report.critical_path.as_ref().map(|path| {
-        format!(
-            "{} at_most: the run would be shorter by no more than this if the part took no time. lost: what other ranks \
-             lose because this one is late.",
-            path.sentence
-        )
-    });
+    sheet.remarks.extend(report.critical_path.as_ref().map(|path| path.sentence.clone()));
+    sheet.remarks.push("at_most: the run would be shorter by no more than this if the part took no time".to_owned());
+    sheet.remarks.push("lost: what other ranks lose because this one is late".to_owned());
     sheet
 }
 

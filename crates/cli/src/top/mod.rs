@@ -144,10 +144,10 @@ fn title(request: &Request, now: &Snapshot) -> String {
 fn text(title: &str, now: &Snapshot) -> Text {
     let view = View { now, before: &EarlierTotals::default(), only: None };
     let mut text = Text::default();
+    let [headline, state] = summary(view);
+    text.headline(&headline, view.is_stuck());
+    text.line(state);
     text.line(title);
-    for line in summary(view) {
-        text.line(line);
-    }
     // If a job's journals were removed, the lines above name its archive.
     let is_removed = now.processes.is_empty() && now.processes_missed > 0;
     let sheets = [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()];
@@ -206,13 +206,13 @@ impl Screen {
     ) -> Vec<(Style, String)> {
         self.selected = self.selected.min(now.communicators.len().saturating_sub(1));
         let all = View { now, before, only: None };
-        let mut lines = vec![(Style::Bold, title.to_owned())];
+        let [headline, state] = summary(all);
+        let mut lines = vec![(if all.is_stuck() { Style::Alarm } else { Style::Bold }, headline)];
         // A small window is left to the tables.
-        let summary = summary(all).into_iter().take(if height < 12 { 1 } else { 2 });
-        lines.extend(summary.map(|line| (Style::Plain, line)));
+        lines.extend([state, title.to_owned()].map(|line| (Style::Plain, line)).into_iter().take(height / 6));
         let gap = (height > 20).then(|| (Style::Plain, String::new()));
         lines.extend(gap.clone());
-        let communicators = all.communicators().fitting_lines(false, Some(width));
+        let communicators = all.communicators().fitting_lines(Some(width)).0;
         let mut communicators = communicators.into_iter();
         lines.extend(communicators.next().map(|heads| (Style::Bold, heads)));
         let shown = (height / 4).max(1);
@@ -224,7 +224,7 @@ impl Screen {
         let mut sheet = self.lower.sheet(View { only: Some(self.selected), ..all });
         // `sort` names a column of this table.
         let _sorted = sheet.sort_and_limit(self.sort, None);
-        let mut lower = sheet.fitting_lines(false, Some(width)).into_iter();
+        let mut lower = sheet.fitting_lines(Some(width)).0.into_iter();
         lines.push((Style::Bold, lower.next().unwrap_or_else(|| "  nothing to show".to_owned())));
         let rows: Vec<String> = lower.collect();
         self.page = height.saturating_sub(lines.len() + 1).max(1);
@@ -273,7 +273,8 @@ impl LowerTable {
     }
 }
 
-pub(crate) fn summary(view: View<'_>) -> Vec<String> {
+/// What stands out, and the processes.
+pub(crate) fn summary(view: View<'_>) -> [String; 2] {
     let now = view.now;
     let count = |state| now.processes.iter().filter(|process| process.state == state).count() as u64;
     let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
@@ -313,14 +314,8 @@ pub(crate) fn summary(view: View<'_>) -> Vec<String> {
     if missing.is_empty() {
         missing.push("nothing is missing".to_owned());
     }
-    let mut lines = vec![format!("{}; {}", states.join(", "), missing.join(", "))];
-    lines.extend(over(now));
-    let oldest = now.ranks.iter().filter_map(|rank| Some((rank.oldest.as_ref()?, rank)));
-    if let Some(((function, since_ns), rank)) = oldest.min_by_key(|((_, since_ns), _)| *since_ns) {
-        let (age, name) = (view.age(rank, *since_ns), view.name(rank.communicator));
-        lines.push(format!("oldest open: {function} for {age}, rank {} of {name}", rank.rank));
-    }
-    lines
+    let state = format!("{}; {}", states.join(", "), missing.join(", "));
+    [over(now).unwrap_or_else(|| view.headline()), state]
 }
 
 /// Selects the alternative screen and hides the cursor.
@@ -335,6 +330,7 @@ pub(crate) enum Style {
     Plain,
     Bold,
     Reverse,
+    Alarm,
 }
 
 /// The terminal: uses the alternative screen, and restores the terminal afterwards.
@@ -385,6 +381,7 @@ impl Terminal {
                 Style::Plain => ("", ""),
                 Style::Bold => ("\x1b[1m", "\x1b[0m"),
                 Style::Reverse => ("\x1b[7m", "\x1b[0m"),
+                Style::Alarm => ("\x1b[1;31m", "\x1b[0m"),
             };
             let separator = if at > 0 { "\r\n" } else { "" };
             text += &format!("{separator}{begin}{line}{end}\x1b[K");

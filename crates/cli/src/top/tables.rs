@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::finalize::{AFTER_SECONDS, ns};
 use crate::output::{Cell, NumberTable};
-use analysis::units::{real, time};
+use analysis::units::{plural, real, time};
 use live::{Operation, Process, ProcessState, Rank, Snapshot};
 use nccl_events::sort::Gather;
 
@@ -223,6 +224,48 @@ impl<'a> View<'a> {
                 ("problem", |row| row.problem.as_ref().map_or(Cell::None, text)),
             ],
         )
+    }
+
+    /// Who holds up the job, or came last most often in the interval.
+    pub(crate) fn headline(self) -> String {
+        if let Some((function, rank, age_ns)) = self.stuck() {
+            let name = self.name(rank.communicator);
+            return format!(
+                "Rank {} of {name} has been in {function} for {}: `nccl-otf2 hang` says who holds it up",
+                rank.rank,
+                time(age_ns)
+            );
+        }
+        let last = self.ranks().map(|rank| (self.since(rank), rank)).max_by_key(|([_, caused_ns], _)| *caused_ns);
+        match last.filter(|([times, _], _)| *times > 0) {
+            Some(([times, caused_ns], rank)) => format!(
+                "Rank {} of {} came last in {}: the others waited {} for it",
+                rank.rank,
+                self.name(rank.communicator),
+                plural(times, "collective", "collectives"),
+                time(caused_ns)
+            ),
+            None => "No rank was seen to come last".to_owned(),
+        }
+    }
+
+    /// Whether an operation has been open for as long as `hang` counts as hanging.
+    pub(crate) fn is_stuck(self) -> bool {
+        self.stuck().is_some()
+    }
+
+    fn stuck(self) -> Option<(&'a str, &'a Rank, u64)> {
+        let running = |rank: &&Rank| {
+            self.now
+                .processes
+                .get(rank.process)
+                .is_some_and(|process| matches!(process.state, ProcessState::Running | ProcessState::Stopped))
+        };
+        let open = self.ranks().filter(running).filter_map(|rank| {
+            let (function, since_ns) = rank.oldest.as_ref()?;
+            Some((function.as_str(), rank, self.until_ns(rank).saturating_sub(*since_ns)))
+        });
+        open.max_by_key(|(.., age_ns)| *age_ns).filter(|(.., age_ns)| *age_ns >= ns(AFTER_SECONDS))
     }
 
     fn ranks(self) -> impl Iterator<Item = &'a Rank> {

@@ -51,7 +51,7 @@ fn diff(scratch: &Scratch, a: &Path, b: &Path, arguments: &[&str], code: i32) ->
 #[test]
 fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
     let scratch = Scratch::new();
-    let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| job(&scratch, name, 60, ns));
+    let [a, same, b] = [("a", 2_000), ("same", 2_000), ("b", 2_200)].map(|(name, ns)| job(&scratch, name, 60, ns));
     let (out, _) = diff(&scratch, &a, &b, &[], 0);
     let wanted = "B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB on 2 ranks, the median is 2.2 µs \
                   instead of 2.0 µs, +10.0 % (";
@@ -65,10 +65,10 @@ fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
     }
     let (out, _) = diff(&scratch, &b, &a, &["--fail-if-slower", "1%"], 0);
     assert!(out.starts_with("B is faster in 1 of 1 group"), "{out}");
-    let (out, _) = diff(&scratch, &a, &a, &["--fail-if-slower", "1%"], 0);
+    let (out, _) = diff(&scratch, &a, &same, &["--fail-if-slower", "1%"], 0);
     assert!(out.starts_with("No difference that the data shows in 1 group of operations: a change"), "{out}");
     // The operation that ran only once takes 0.3 % of the time, so B could be slower by that much.
-    let (_, err) = diff(&scratch, &a, &a, &["--fail-if-slower", "0.1%"], 4);
+    let (_, err) = diff(&scratch, &a, &same, &["--fail-if-slower", "0.1%"], 4);
     assert!(
         err.contains(
             "cannot decide whether B is more than 0.1 % slower: 0.2 % of the time in operations of B cannot be compared"

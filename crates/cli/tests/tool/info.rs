@@ -19,10 +19,10 @@ fn people_see_operations_communicators_and_completeness() {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert_eq!(row("NCCL"), "NCCL 2.28.9");
-    assert_eq!(row("ncclAllReduce"), "ncclAllReduce 4 KiB 2 80 ns 90 ns 100 ns 180 ns - kernelch");
-    assert_eq!(row("ncclSend"), "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns - proxy");
-    assert_eq!(row("world"), "world 2 2 4 1 1000 B");
-    assert_eq!(row("coll"), "coll 4 4 0 0 0 0 0");
+    assert_eq!(row("ncclAllReduce"), "ncclAllReduce 4 KiB 2 80 ns 90 ns 100 ns 180 ns – kernelch");
+    assert_eq!(row("ncclSend"), "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns – proxy");
+    assert_eq!(row("world"), "world – 2 2 4 1 1000 B");
+    assert_eq!(row("coll"), "coll 4 4 0");
     // The JSON report has the same values.
     let report = scratch.ends(["info", "trace", "--json"]).json();
     for (place, value) in [

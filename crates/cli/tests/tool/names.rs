@@ -114,7 +114,7 @@ fn no_verb_lets_a_name_act_on_the_terminal() {
         (&["stats", out], "world"),
         (&["stats", out, "--by", "ranks"], "host"),
         (&["stats", out, "--comm", &nowhere], "nowhere"),
-        (&["diff", out, out, "--comm", &nowhere], "nowhere"),
+        (&["diff", out, &nowhere], "nowhere"),
         (&["report", out], "job"),
         (&["check", out], "job"),
         (&["print", &format!("{out}/traces.otf2")], "world"),

@@ -81,7 +81,7 @@ fn a_terminal_shows_ranks_obeys_keys_and_is_given_back() {
     // The last line of the screen, which is written from the top.
     wait_for_line(&scratch, size, " q quit");
     let lines = screen(&typescript(&scratch), size);
-    assert!(lines[0].starts_with("nccl-otf2 top trace"), "{lines:#?}");
+    assert!(lines[2].starts_with("nccl-otf2 top trace"), "{lines:#?}");
     assert!(lines[1].starts_with("1 process runs, 1 gone; "), "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("  0xabcdef0123456789  2 ")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("     1  gone ")), "{lines:#?}");

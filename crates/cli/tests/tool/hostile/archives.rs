@@ -77,7 +77,6 @@ const READERS: &[&[&str]] = &[
     &["stats", "trace"],
     &["print", "trace"],
     &["report", "trace", "-o", "page.html"],
-    &["diff", "trace", "trace"],
     &["hang", "trace"],
     &["export", "--format", "kineto", "trace", "-o", "exported"],
     &["export", "--format", "perfetto", "trace", "-o", "exported"],

@@ -31,7 +31,6 @@ const VERBS: &[&[&str]] = &[
     &["metrics", "trace", "--once"],
     &["top", "trace", "--once"],
     &["watch", "trace", "--once"],
-    &["diff", "trace", "trace"],
     &["merge", "trace", "trace", "-o", "merged"],
     &["dump", "trace", "--wait", "1"],
     &["report", "trace", "-o", "page.html"],
@@ -96,7 +95,7 @@ fn files_of_an_archive() {
         files_of(&traces, "evt").into_iter().find(|file| fs::metadata(file).is_ok_and(|metadata| metadata.len() > 20));
     let events = name(&events.expect("one has events"));
     let definitions = events.replace(".evt", ".def");
-    let reads_events = ["check", "stats", "print", "report", "export", "diff"];
+    let reads_events = ["check", "stats", "print", "report", "export"];
     plant(&scratch, &["traces.otf2", "traces.def", &events, &definitions], |file, _, verb| {
         let is_of_journals = verb.contains(&"trace/parts") || verb.contains(&"jsonl");
         let is_definition = !file.contains('/');
