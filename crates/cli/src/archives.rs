@@ -13,7 +13,7 @@ use otf2::Archive;
 use parking_lot::Mutex;
 use settings::shell_word;
 
-pub(crate) use analysis::{is_merged, is_nccl};
+pub(crate) use analysis::is_nccl;
 pub(crate) use archive::ANCHOR;
 pub(crate) use journal::part::PARTS;
 
@@ -168,20 +168,9 @@ pub(crate) fn open(path: &Path) -> Result<Trace> {
     Trace::read(anchor, archive).context("cannot read the archive")
 }
 
-/// Like [`open`], but refuses archives of other programs, and those that do not state the kinds of locations, which
-/// identify operations.
+/// Like [`open`], but refuses archives that do not state the kinds of locations, which identify operations.
 pub(crate) fn open_with_kinds(path: &Path) -> Result<Trace> {
     let trace = open(path)?;
-    if !is_nccl(&trace.archive) && !is_merged(&trace.archive) {
-        let creator = match trace.archive.creator() {
-            "" => "another program".to_owned(),
-            creator => creator.to_owned(),
-        };
-        bail!(
-            "{}: an archive of {creator} without NCCL's events; `nccl-otf2 info` says what it has",
-            trace.anchor.display()
-        );
-    }
     if is_nccl(&trace.archive) && !trace.has_location_kinds() {
         bail!(
             "{}: its locations have no NCCL::LOCATION_KIND, because an older build made the archive; run `nccl-otf2 \

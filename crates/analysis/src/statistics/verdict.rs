@@ -6,6 +6,7 @@ use crate::lateness::chance::IMPROBABLE;
 use crate::lateness::late::{LEAST_SHARE, Late, OwnTime, Pauses};
 use crate::links::slow::Shared;
 use crate::read::Tables;
+use crate::read::archive::{Trace, is_nccl};
 use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::{Incomparable, Instances};
@@ -36,9 +37,9 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             (Finding::Causes, late_line(inputs.ranks, &late))
         }
         Some(cause) => (Finding::Causes, cause.sentence.clone()),
-        None if tables.operations.is_empty() => (Finding::Nothing, no_operations(statements)),
+        None if tables.operations.is_empty() => (Finding::Nothing, no_operations(inputs.trace)),
         None if budget.operations_ns == budget.not_compared_ns && matched == 0 => {
-            let sentence = "No collective or message of several ranks was timed: there is nothing to compare.";
+            let sentence = "No collective or message of several ranks was timed: there is nothing to compare";
             (Finding::Nothing, sentence.to_owned())
         }
         None => without_cause(inputs, statements),
@@ -99,14 +100,21 @@ fn impossible_ranks(statements: &Statements) -> Option<String> {
     })
 }
 
-fn no_operations(statements: &Statements) -> String {
+fn no_operations(trace: &Trace) -> String {
+    if !is_nccl(&trace.archive) {
+        let creator = Some(trace.archive.creator()).filter(|creator| !creator.is_empty());
+        return format!("An archive of {}, without NCCL's operations", creator.unwrap_or("another program"));
+    }
+    no_calls(&trace.statements)
+}
+
+fn no_calls(statements: &Statements) -> String {
     let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| statements.counts.kinds.get(kind).written).iter().sum();
     match calls {
-        0 => "There are no operations of NCCL in this archive.".to_owned(),
+        0 => "There are no operations of NCCL in this archive".to_owned(),
         // NCCL 2.29 and later report nothing but calls for broadcasts, unless NCCL_ALLGATHERV_ENABLE=0.
         calls => format!(
-            "There are no operations of NCCL in this archive, only {}: `nccl-otf2 info` says which events were recorded, \
-             and what NCCL does not report below a call.",
+            "There are no operations of NCCL in this archive, only {}: see `nccl-otf2 info`",
             plural(calls, "call", "calls"),
         ),
     }
@@ -383,9 +391,11 @@ mod tests {
     #[test]
     fn calls_below_which_nccl_reports_nothing_are_named() {
         let mut statements = Statements::default();
-        assert_eq!(no_operations(&statements), "There are no operations of NCCL in this archive.");
+        assert_eq!(no_calls(&statements), "There are no operations of NCCL in this archive");
         statements.counts.kind_mut(Kind::CollApi).written = 80;
-        let sentence = no_operations(&statements);
-        assert!(sentence.contains("only 80 calls") && sentence.contains("does not report below a call"), "{sentence}");
+        assert_eq!(
+            no_calls(&statements),
+            "There are no operations of NCCL in this archive, only 80 calls: see `nccl-otf2 info`"
+        );
     }
 }

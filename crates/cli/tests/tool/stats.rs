@@ -178,7 +178,7 @@ fn jobs_of_all_sorts_have_a_verdict() {
         }
         verdict(&scratch, name)
     };
-    assert_eq!(job("empty", 2, 0), "There are no operations of NCCL in this archive.");
+    assert_eq!(job("empty", 2, 0), "There are no operations of NCCL in this archive");
     let running = scratch.join("running");
     recording::record(&running, 0, recording::NO_PROCESS, 1);
     let ended = scratch.ends(["stats", "running"]).with_code(2);
