@@ -37,6 +37,6 @@ pub use crate::read::archive::{
 pub use crate::results::{Completeness, Matching, Statement};
 pub use crate::statistics::{
     Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
-    Placement, Regression, RunSamples, SentStep, Split, WaitsFor, analyse, analyse_and, compare, is_slower_by, length,
-    median, union,
+    Placement, ProgramStep, Regression, RunSamples, SentStep, Split, WaitsFor, analyse, analyse_and, compare,
+    is_slower_by, length, median, program_steps, union,
 };

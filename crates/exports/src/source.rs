@@ -77,6 +77,10 @@ impl<'a> Selection<'a> {
         &self.locations
     }
 
+    pub(crate) fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
+        self.source.filter.wants_time(start_ns, stop_ns)
+    }
+
     pub fn locations_of_kinds(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
         let is_one = |location: &LocationRef| {
             self.source.trace.location_kind(*location).is_some_and(|kind| kinds.contains(&kind))

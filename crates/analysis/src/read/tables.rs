@@ -102,6 +102,11 @@ impl Tables {
         (self.calls, self.launches, self.ranges, self.enqueued) = (calls, launches, ranges, enqueued);
         Ok(())
     }
+
+    /// Frees what [`Self::add_threads`] read.
+    pub(crate) fn remove_threads(&mut self) {
+        (self.calls, self.launches, self.ranges, self.enqueued) = Default::default();
+    }
 }
 
 /// The rows of one thread.

@@ -56,6 +56,7 @@ pub use crate::statistics::compare::{Placement, RunSamples, compare, is_slower_b
 pub(crate) use crate::statistics::lines::{late_line, reason_line};
 pub use crate::statistics::network::SentStep;
 pub use crate::statistics::numeric::{Regression, length, median, union};
+pub use crate::statistics::program::ProgramStep;
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
@@ -147,6 +148,28 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         link.lost_ns = cause.map(|cause| cause.lost_ns).or(link.lost_ns);
     }
     Ok((Analysis { tables, instances, pairing, late, connections: links.connections, report }, also))
+}
+
+/// The steps of each rank of the job, the same that the report has; empty if the program has none. Reads the ranges of
+/// threads, which `tables` do not keep.
+pub fn program_steps(
+    trace: &Trace,
+    tables: &mut Tables,
+    filter: &Filter,
+    progress: &dyn Progress,
+) -> otf2::Result<Vec<Vec<ProgramStep>>> {
+    if trace.statements.counts.others.ranges_user == 0 {
+        return Ok(Vec::new());
+    }
+    program::add(tables, trace, progress)?;
+    let steps = Steps::find(trace, tables, filter);
+    let instances = Instances::new(trace, tables, filter);
+    let classes = Classes::new(trace, tables, filter);
+    let messages = Messages::new(trace, tables, filter);
+    let waiting = Waiting::new(trace, tables, filter, &instances, &messages, &classes, &steps);
+    tables.remove_threads();
+    let is_any = steps.report(trace, filter, &waiting.steps).is_some();
+    Ok(if is_any { steps.of_ranks() } else { Vec::new() })
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

@@ -72,6 +72,17 @@ const LEAST: usize = 3;
 /// The steps of each thread. A process may have several threads with steps, each for another rank.
 type RangesByThread = BTreeMap<LocationRef, Vec<Range>>;
 
+/// A step of the program on a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramStep {
+    pub thread: LocationRef,
+    pub region: RegionRef,
+    /// That of its name; without one, how many came before it.
+    pub number: u64,
+    pub start_ns: u64,
+    pub stop_ns: u64,
+}
+
 /// The steps of the program, a range that repeats on all its processes: the k-th step of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
@@ -141,6 +152,22 @@ impl Steps {
 
     pub(crate) fn count(&self) -> usize {
         self.threads.values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The steps of each rank of the job, in time order.
+    pub(crate) fn of_ranks(&self) -> Vec<Vec<ProgramStep>> {
+        let steps = |thread: &Option<LocationRef>| {
+            let ranges = thread.as_ref().and_then(|thread| self.threads.get(thread)).into_iter().flatten();
+            let step = |(at, range): (u64, &Range)| ProgramStep {
+                thread: range.location,
+                region: range.region,
+                number: if range.number == NO_SEQUENCE { at } else { range.number },
+                start_ns: range.start_ns,
+                stop_ns: range.stop_ns,
+            };
+            (0..).zip(ranges).map(step).collect()
+        };
+        self.of_rank.iter().map(steps).collect()
     }
 
     /// The step of a rank at a time.

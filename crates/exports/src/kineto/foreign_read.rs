@@ -33,6 +33,7 @@ pub(crate) struct Foreign {
     pub(super) largest_pid: u64,
     /// From its first event to its last, in ns since 1970.
     pub(super) span_ns: [i128; 2],
+    pub(super) has_steps: bool,
     /// Sorted by start.
     pub(super) kernels: Vec<Kernel>,
 }
@@ -174,6 +175,7 @@ impl Reader for Reading {
         let span_ns = &mut self.found.span_ns;
         *span_ns = [span_ns[0].min(start_ns), span_ns[1].max(stop_ns)];
         let name = event.name.unwrap_or_default();
+        self.found.has_steps |= json::is_step(&name);
         match event.cat.as_deref() {
             Some("cuda_runtime" | "cuda_driver") if name.contains("Launch") => {
                 let correlation = arguments(event.args).get("correlation").and_then(Value::as_u64);

@@ -22,7 +22,7 @@ use crate::kineto::{foreign_read, json};
 use crate::source;
 use crate::source::{Output, Selection, Source};
 use crate::values::Line;
-use analysis::{Filter, Role};
+use analysis::{Filter, ProgramStep, Role};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
@@ -169,6 +169,17 @@ impl Writing<'_> {
         self.output.append(format!("{before}  {}: ", quoted(name)))
     }
 
+    /// Adds the program's steps to a trace without steps: those of torch.profiler stay the only ones.
+    fn add_steps(&self, pid: u64, events: &mut Events<'_>) {
+        let is_wanted = |step: &&ProgramStep| self.selection.wants_time(step.start_ns, step.stop_ns);
+        let mut steps = self.job.steps(self.rank).iter().filter(|_| !self.trace.has_steps).filter(is_wanted).peekable();
+        let track = Track { pid, tid: 0 };
+        if steps.peek().is_some() {
+            events.name("thread", track, "steps of the program", 0);
+        }
+        steps.for_each(|step| events.step(self.job.source.trace, step, track));
+    }
+
     /// Adds what the trace itself does not show, as a separate process.
     fn add_tracks(&mut self) -> Result<()> {
         let job = self.job;
@@ -176,6 +187,7 @@ impl Writing<'_> {
         let mut events = Events::new(&self.output, Some(&self.times));
         let name = format!("NCCL of rank {} (nccl-profiler-otf2)", self.trace.rank);
         events.name("process", Track { pid, tid: 0 }, &name, FIRST_OWN_PID);
+        self.add_steps(pid, &mut events);
         for location in tracks(job, self.rank) {
             let track = track(job, self.rank, location, pid);
             let is_own = job.owners.get(&location) == Some(&self.rank);

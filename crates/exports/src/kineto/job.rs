@@ -12,7 +12,7 @@ use crate::source::Source;
 use crate::values;
 use crate::values::number;
 use analysis::read::{Operation, Tables};
-use analysis::{Lane, MatchedCollectives, Role, Slice};
+use analysis::{Filter, Lane, MatchedCollectives, ProgramStep, Role, Slice, Trace, program_steps};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::Function;
@@ -30,6 +30,7 @@ pub(super) struct Job<'a> {
     pub(super) kernels: Kernels,
     pub(super) attributes: AttributeNames,
     pub(super) ranks: Vec<u32>,
+    steps: Vec<Vec<ProgramStep>>,
     instances: MatchedCollectives,
     /// For each communicator, its job ranks as PyTorch lists them.
     groups: Vec<Option<String>>,
@@ -49,7 +50,8 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     pub(super) fn new(source: &Source<'a>) -> Result<Self> {
         let trace = source.trace;
-        let tables = Tables::read(trace, source.progress)?;
+        let mut tables = Tables::read(trace, source.progress)?;
+        let steps = program_steps(trace, &mut tables, &steps_of_run(trace), source.progress)?;
         let kernels = Kernels::new(source, &tables)?;
         let instances = MatchedCollectives::new(trace, &tables, source.filter);
         let ranks = values::numbers(&tables.members);
@@ -74,6 +76,7 @@ impl<'a> Job<'a> {
             kernels,
             attributes,
             ranks,
+            steps,
             instances,
             groups,
             elements,
@@ -111,6 +114,23 @@ impl<'a> Job<'a> {
         let mut all = all.concat();
         all.sort_unstable();
         Ok(all)
+    }
+
+    /// The steps of the program on a rank, in time order.
+    pub(super) fn steps(&self, rank: u32) -> &[ProgramStep] {
+        self.steps.get(index(rank)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the range is one of PyTorch's own steps, which is written as a step of its rank.
+    pub(super) fn is_written_as_step(&self, slice: &Slice) -> bool {
+        let is_it = |step: &ProgramStep| {
+            (step.thread, step.region, step.start_ns) == (slice.location, slice.region, slice.start_ns)
+        };
+        let find = |steps: &Vec<ProgramStep>| {
+            let at = steps.partition_point(|step| step.start_ns < slice.start_ns);
+            steps.get(at).is_some_and(is_it)
+        };
+        self.steps.iter().any(find) && self.source.trace.region_name(slice.region) == json::STEPS_OF_TORCH
     }
 
     /// The number of ranks of the job, including ranks that were not recorded.
@@ -295,6 +315,13 @@ impl<'a> Job<'a> {
             None => format!("[{}]", ranks.join(", ")),
         })
     }
+}
+
+/// Of the whole run, so that numbers do not depend on what is exported. A program that names PyTorch's steps has these.
+fn steps_of_run(trace: &Trace) -> Filter {
+    let mut regions = trace.definitions.regions.keys();
+    let has_theirs = regions.any(|region| trace.region_name(*region) == json::STEPS_OF_TORCH);
+    Filter { step: has_theirs.then(|| json::STEPS_OF_TORCH.to_owned()), ..Filter::default() }
 }
 
 fn find<T: Copy>(rows: &[(u64, T)], id: u64) -> Option<T> {

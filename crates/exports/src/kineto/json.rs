@@ -5,10 +5,13 @@ use std::fmt::{Display, Write as _};
 use crate::error::Result;
 use crate::source::{CHUNK_BYTES, Output};
 use crate::values::{Line, Value};
-use analysis::Trace;
+use analysis::{ProgramStep, Trace};
 use nccl_events::collective::{Collective, Function, element_bytes};
 use nccl_events::ids::index;
 use otf2::{AttributeRef, AttributeValue};
+
+/// PyTorch's category of ranges that the program names.
+pub(super) const ANNOTATION: &str = "user_annotation";
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Track {
@@ -96,6 +99,13 @@ impl<'a> Events<'a> {
             args.as_str()
         ));
         self.count += 1;
+    }
+
+    /// A step of the program, on a track of its rank.
+    pub(super) fn step(&mut self, trace: &Trace, step: &ProgramStep, track: Track) {
+        let mut args = Args::default();
+        args.text("nccl.region", &trace.region_name(step.region));
+        self.complete(ANNOTATION, &self::step(step.number), track, (step.start_ns, step.stop_ns), &args);
     }
 
     /// One end of an arrow from a launch to its kernel.
@@ -194,6 +204,18 @@ const TYPES: [(&str, &str); 12] = [
 
 pub(super) fn datatype(nccl: &str) -> &str {
     TYPES.iter().find(|(known, _)| *known == nccl).map_or(nccl, |(_, name)| name)
+}
+
+/// How the archive calls `ProfilerStep#65`, a range around each step of torch.profiler: 65 is the range's number.
+pub(super) const STEPS_OF_TORCH: &str = "ProfilerStep##";
+
+/// What HTA takes for a step, in the category of ranges.
+pub(super) fn step(number: u64) -> String {
+    STEPS_OF_TORCH.replace("##", &format!("#{number}"))
+}
+
+pub(super) fn is_step(name: &str) -> bool {
+    name.starts_with("ProfilerStep")
 }
 
 /// Element size in bytes of a type by PyTorch's name; `None` for types that NCCL lacks.

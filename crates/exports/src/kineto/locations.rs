@@ -7,7 +7,7 @@ use crate::kineto::job::{FIRST_OWN_PID, Job};
 use crate::kineto::json;
 use crate::kineto::json::{Args, Events, Track};
 use crate::source::{Output, Selection};
-use analysis::{Lane, LaneKind, Role, Slice};
+use analysis::{Lane, LaneKind, Role, Slice, Trace};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::ids::index;
 use nccl_events::schema::attribute::AttributeId;
@@ -83,6 +83,23 @@ impl<'a> Locations<'a> {
         Ok(written)
     }
 
+    /// Writes the steps of the program to the files of their ranks, whichever thread they are on.
+    pub(super) fn steps(&self) -> Result<u64> {
+        let (job, mut count) = (self.job, 0);
+        for (rank, output) in (0..).zip(self.outputs) {
+            let Some(output) = output else {
+                continue;
+            };
+            let mut events = Events::new(output, None);
+            let pid = job.process_id(job.process(rank)).unwrap_or(0);
+            for step in job.steps(rank).iter().filter(|step| self.selection.wants_time(step.start_ns, step.stop_ns)) {
+                events.step(job.source.trace, step, Track { pid, tid: job.thread(step.thread) });
+            }
+            count += events.finish()?;
+        }
+        Ok(count)
+    }
+
     /// Writes calls as operators, and launches as CUDA's.
     fn thread(&self, location: LocationRef, first: u32) -> Result<EventCounts> {
         let (job, trace) = (self.job, self.job.source.trace);
@@ -110,7 +127,7 @@ impl<'a> Locations<'a> {
             };
             let mut args = Args::default();
             let times_ns = (slice.start_ns, slice.stop_ns);
-            let name = trace.region_name(slice.region);
+            let name = range_name(trace, slice);
             if let Some(kernel) = kernel {
                 args.number("External id", id(kernel));
                 args.number("correlation", id(kernel));
@@ -126,8 +143,11 @@ impl<'a> Locations<'a> {
                 }
                 job.add_collective(row, &mut args);
             }
+            if job.is_written_as_step(slice) {
+                return;
+            }
             args.attributes(trace, &job.attributes, &slice.attributes);
-            let category = if is_of_program(class) { ANNOTATION } else { "cpu_op" };
+            let category = if is_of_program(class) { json::ANNOTATION } else { "cpu_op" };
             events.complete(category, &name, track, times_ns, &args);
         })?;
         let mut written = EventCounts::default();
@@ -291,15 +311,20 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, track: Track, events: &mut
     }
     let class = trace.region(slice.region).map(|region| region.class);
     let category = match class {
-        class if is_of_program(class) => ANNOTATION.to_owned(),
+        class if is_of_program(class) => json::ANNOTATION.to_owned(),
         class => format!("nccl_{}", class.map_or("", RegionClass::name)),
     };
-    let name = trace.region_name(slice.region);
-    events.complete(&category, &name, track, (slice.start_ns, slice.stop_ns), &args);
+    events.complete(&category, &range_name(trace, slice), track, (slice.start_ns, slice.stop_ns), &args);
 }
 
-/// PyTorch's category of ranges that the program names.
-const ANNOTATION: &str = "user_annotation";
+/// The name of a region, and of torch.profiler's steps with the number, without which HTA fails.
+fn range_name(trace: &Trace, slice: &Slice) -> String {
+    let name = trace.region_name(slice.region);
+    match trace.fields_of(&slice.attributes).range_number {
+        Some(number) if name == json::STEPS_OF_TORCH => json::step(number),
+        _ => name,
+    }
+}
 
 const fn is_of_program(class: Option<RegionClass>) -> bool {
     matches!(class, Some(RegionClass::User | RegionClass::Mark))

@@ -51,13 +51,14 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         outcome.files.push(name);
     }
     let locations = Locations { job: &job, selection: &selection, outputs: &outputs };
+    let steps = locations.steps()?;
     let written = source.each_location(selection.locations(), |location| locations.write(location))?;
     for output in outputs.into_iter().flatten() {
         output.append(format!("{}\n]\n}}\n", last_event(&job)))?;
         output.finish()?;
     }
     let sum = |count: fn(&EventCounts) -> u64| written.iter().map(count).sum();
-    outcome.events = sum(|counts| counts.events);
+    outcome.events = steps + sum(|counts| counts.events);
     outcome.leave_out(
         sum(|counts| counts.enqueued),
         "operations: it is not known when they ran, but when they were enqueued",
