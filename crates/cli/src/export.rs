@@ -24,6 +24,8 @@ use analysis::units::{count, plural};
 use analysis::{Filter, Trace, in_parallel, is_merged, is_nccl, try_in_parallel};
 use anyhow::{Context as _, Result, bail};
 use archive::ANCHOR;
+#[cfg(feature = "parquet")]
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use exports::scalasca::complete::LeftOut as IncompleteLeftOut;
 use exports::scalasca::{Communicator, complete};
@@ -56,12 +58,37 @@ pub(crate) struct Request {
     #[arg(long)]
     counters: bool,
 
+    /// With parquet: only these tables, such as operations,calls
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = tables())]
+    table: Vec<exports::parquet::Table>,
+
     #[command(flatten)]
     select: Select,
 
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Request {
+    /// Whether certain tables are wanted.
+    const fn has_tables(&self) -> bool {
+        #[cfg(feature = "parquet")]
+        let has_tables = !self.table.is_empty();
+        #[cfg(not(feature = "parquet"))]
+        let has_tables = false;
+        has_tables
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn tables() -> impl TypedValueParser<Value = exports::parquet::Table> {
+    use exports::parquet::Table;
+    PossibleValuesParser::new(Table::ALL.map(Table::name)).map(|name| {
+        // Only names of tables come here.
+        Table::ALL.into_iter().find(|table| table.name() == name).unwrap_or(Table::Operations)
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -117,7 +144,10 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Chakra => Box::new(exports::workloads::chakra::write),
         Format::NcclTests => Box::new(exports::workloads::nccl_tests::write),
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(exports::parquet::write),
+        Format::Parquet => Box::new(|source, out| {
+            let tables = &request.table;
+            exports::parquet::write(source, out, if tables.is_empty() { &exports::parquet::Table::ALL } else { tables })
+        }),
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
         Format::Xplane => Box::new(exports::xplane::write),
         Format::Jsonl => {
@@ -133,11 +163,14 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     staged(request, |out, bar| {
         let source = Source { trace: &trace, filter: &filter, progress: bar };
         let outcome = write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))?;
-        request.select.refuse_nothing(&trace, outcome.matched())?;
+        if !request.has_tables() {
+            request.select.refuse_nothing(&trace, outcome.matched())?;
+        }
         // What another program recorded is in the file in any case.
         if outcome.events == 0 && into.is_empty() {
             let what = match request.format {
                 Format::Chakra | Format::NcclTests => "no operation of NCCL to export",
+                _ if request.has_tables() => "no row of the wanted tables, or none that the filters keep",
                 _ => "no event to export in this format",
             };
             let reasons =
@@ -190,6 +223,10 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
 fn refuse_wrong(request: &Request) -> Result<()> {
     if request.counters && request.format != Format::Perfetto {
         bail!("--counters: only --format perfetto draws them");
+    }
+    #[cfg(feature = "parquet")]
+    if request.has_tables() && request.format != Format::Parquet {
+        bail!("--table: only --format parquet has tables");
     }
     // Several profiles are copied into a directory, under their own names.
     let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
@@ -483,6 +520,7 @@ Examples:
   nccl-otf2 export --format perfetto trace -o trace.pftrace
   nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1 --counters
   nccl-otf2 export --format parquet trace -o tables
+  nccl-otf2 export --format parquet trace -o tables --table operations,calls
   nccl-otf2 export --format kineto trace -o kineto
   nccl-otf2 export --format kineto trace -o both --into torch-traces/*.pt.trace.json.gz
   nccl-otf2 export --format xplane trace -o logdir/plugins/profile/run1/nccl.xplane.pb
@@ -503,7 +541,7 @@ parquet: a directory with the tables instances, ranks, operations, calls, ranges
 file for each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for \
 programs that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
 and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/EXPORTS.md. A table \
-without rows has no file.
+without rows has no file. With --table only these tables are written, and only what they need is read.
 
 kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
 `TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \

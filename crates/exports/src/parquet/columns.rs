@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::parquet::Table;
 use analysis::Trace;
 use otf2::LocationGroupRef;
 use parquet::basic::{Compression, Encoding};
@@ -189,6 +190,7 @@ const RISING: [&str; 9] =
 
 pub(super) struct TableFiles {
     out: PathBuf,
+    wanted: Vec<Table>,
     properties: WriterPropertiesPtr,
 }
 
@@ -201,6 +203,7 @@ pub(super) struct WrittenTable {
 /// A file of rows, created when its first rows arrive.
 pub(super) struct TableFile<'a, R> {
     files: &'a TableFiles,
+    is_wanted: bool,
     file: PathBuf,
     rows: Vec<R>,
     writer: Option<SerializedFileWriter<File>>,
@@ -210,7 +213,7 @@ pub(super) struct TableFile<'a, R> {
 }
 
 impl TableFiles {
-    pub(super) fn new(out: &Path, begin_ns: u64) -> Self {
+    pub(super) fn new(out: &Path, begin_ns: u64, wanted: &[Table]) -> Self {
         let metadata = |key: &str, value: String| KeyValue::new(format!("nccl_otf2.{key}"), value);
         let mut properties = WriterProperties::builder()
             .set_created_by(format!("nccl-profiler-otf2 version {}", env!("CARGO_PKG_VERSION")))
@@ -224,12 +227,18 @@ impl TableFiles {
                 .set_column_dictionary_enabled(ColumnPath::from(column), false)
                 .set_column_encoding(ColumnPath::from(column), Encoding::DELTA_BINARY_PACKED);
         }
-        Self { out: out.to_owned(), properties: Arc::new(properties.build()) }
+        Self { out: out.to_owned(), wanted: wanted.to_vec(), properties: Arc::new(properties.build()) }
     }
 
-    pub(super) fn create<R>(&self, table: &str, folder: &Path) -> TableFile<'_, R> {
+    pub(super) fn wants(&self, table: Table) -> bool {
+        self.wanted.contains(&table)
+    }
+
+    /// The file of a table; rows of a table that is not wanted go nowhere.
+    pub(super) fn create<R>(&self, table: Table, folder: &Path) -> TableFile<'_, R> {
+        let (is_wanted, table) = (self.wants(table), table.name());
         let file = Path::new(&format!("table={table}")).join(folder).join(table).with_extension("parquet");
-        TableFile { files: self, file, rows: Vec::new(), writer: None, written: 0, failed: None }
+        TableFile { files: self, is_wanted, file, rows: Vec::new(), writer: None, written: 0, failed: None }
     }
 }
 
@@ -238,6 +247,9 @@ where
     for<'s> &'s [R]: RecordWriter<R>,
 {
     pub(super) fn push(&mut self, row: R) {
+        if !self.is_wanted {
+            return;
+        }
         self.rows.push(row);
         if self.rows.len() == ROWS {
             self.write();

@@ -28,6 +28,45 @@ use topology::ChannelNic;
 mod columns;
 mod process;
 
+/// A table, by the name that its folder and `--table` have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    Instances,
+    Ranks,
+    Operations,
+    Calls,
+    Ranges,
+    Transfers,
+    Steps,
+    Kernels,
+}
+
+impl Table {
+    pub const ALL: [Self; 8] = [
+        Self::Instances,
+        Self::Ranks,
+        Self::Operations,
+        Self::Calls,
+        Self::Ranges,
+        Self::Transfers,
+        Self::Steps,
+        Self::Kernels,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::Ranks => "ranks",
+            Self::Operations => "operations",
+            Self::Calls => "calls",
+            Self::Ranges => "ranges",
+            Self::Transfers => "transfers",
+            Self::Steps => "steps",
+            Self::Kernels => "kernels",
+        }
+    }
+}
+
 /// A unit of writing: files of a process that are made from the same locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
@@ -47,16 +86,29 @@ impl Part {
             LocationKind::NotRecorded => None,
         }
     }
+
+    const fn tables(self) -> &'static [Table] {
+        match self {
+            Self::Threads => &[Table::Calls, Table::Ranges],
+            Self::Operations => &[Table::Operations],
+            Self::Network => &[Table::Transfers, Table::Steps],
+            Self::Kernels => &[Table::Kernels],
+        }
+    }
 }
 
-pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
+/// Writes the `wanted` tables, and reads only what they need.
+pub fn write(source: &Source<'_>, out: &Path, wanted: &[Table]) -> Result<Outcome> {
     let trace = source.trace;
     let selection = Selection::new(*source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
-    let files = TableFiles::new(out, source.begin_ns());
+    let files = TableFiles::new(out, source.begin_ns(), wanted);
     let (collectives, mut written) = Collectives::write(source, &files)?;
-    let parts = parts(trace, selection.locations());
-    let described = written.iter().map(|table| table.rows).sum();
+    let mut parts = parts(trace, selection.locations());
+    parts.retain(|((_, part), _)| part.tables().iter().any(|table| files.wants(*table)));
+    let is_all = Table::ALL.iter().all(|table| files.wants(*table));
+    // Filters do not apply to these tables, unless they are what is asked for.
+    let described = if is_all { written.iter().map(|table| table.rows).sum() } else { 0 };
     // A part is identified by its first location.
     let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
     let comms = trace.definitions.comms.keys().copied().zip(0..).collect();
@@ -87,9 +139,11 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     written.extend(part_tables.into_iter().flatten());
     nccl_events::sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|table| table.rows).sum(), described, ..Outcome::default() };
-    let without = without.into_inner();
-    outcome.leave_out(without, "kernel channels, states of proxy threads, work of network plugins: no table has them");
-    selection.other_records()?.left_out(false, &mut outcome);
+    if is_all {
+        let reason = "kernel channels, states of proxy threads, work of network plugins: no table has them";
+        outcome.leave_out(without.into_inner(), reason);
+        selection.other_records()?.left_out(false, &mut outcome);
+    }
     outcome.files = written.into_iter().map(|table| table.file).collect();
     Ok(outcome)
 }

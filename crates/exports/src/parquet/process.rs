@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
+use crate::parquet::Table;
 use crate::parquet::columns;
 use crate::parquet::columns::{TableFiles, WrittenTable, host, small};
 use crate::source::{Selection, Source};
@@ -53,7 +54,7 @@ nccl_events::fields! {
 
 impl<'a> Process<'a> {
     pub(super) fn operations(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
-        let mut table = self.files.create("operations", &self.folder);
+        let mut table = self.files.create(Table::Operations, &self.folder);
         for location in locations {
             let (communicator, rank) = self.member(*location);
             self.selection.slices(*location, |slice| {
@@ -103,9 +104,9 @@ impl<'a> Process<'a> {
     /// Writes transfers and their steps. A process's transfers are in memory while its steps are written.
     pub(super) fn network(&self, threads: &[LocationRef]) -> Result<Vec<WrittenTable>> {
         let is_step = |region: &RegionRef| self.trace.role(*region) == Some(Role::Work(Kind::ProxyStep));
-        let has_steps = self.trace.definitions.regions.keys().any(is_step);
+        let has_steps = self.files.wants(Table::Steps) && self.trace.definitions.regions.keys().any(is_step);
         let mut operations = HashMap::new();
-        let mut table = self.files.create("transfers", &self.folder);
+        let mut table = self.files.create(Table::Transfers, &self.folder);
         for location in threads {
             self.selection.slices(*location, |slice| {
                 if slice.role != Some(Role::Work(Kind::ProxyOp)) {
@@ -142,7 +143,8 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        Ok([table.close()?, self.steps(threads, &operations)?].into_iter().flatten().collect())
+        let steps = if has_steps { self.steps(threads, &operations)? } else { None };
+        Ok([table.close()?, steps].into_iter().flatten().collect())
     }
 
     fn member_location(&self, details: &Details<'_>) -> Option<LocationRef> {
@@ -151,7 +153,7 @@ impl<'a> Process<'a> {
 
     /// `operations` has the operation of each transfer.
     fn steps(&self, threads: &[LocationRef], operations: &HashMap<u64, Option<i64>>) -> Result<Option<WrittenTable>> {
-        let mut table = self.files.create("steps", &self.folder);
+        let mut table = self.files.create(Table::Steps, &self.folder);
         for location in threads {
             self.selection.slices(*location, |slice| {
                 if slice.role != Some(Role::Work(Kind::ProxyStep)) {
@@ -188,7 +190,7 @@ impl<'a> Process<'a> {
     }
 
     pub(super) fn kernels(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
-        let mut table = self.files.create("kernels", &self.folder);
+        let mut table = self.files.create(Table::Kernels, &self.folder);
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
             let stream =
@@ -274,12 +276,16 @@ impl OperationKey {
 }
 
 impl Collectives {
-    /// Reads all operations, which are in memory together while they are matched, and writes both tables.
+    /// Reads all operations, which are in memory together while they are matched, and writes both tables. Reads nothing
+    /// where no table needs them.
     pub(super) fn write(source: &Source<'_>, files: &TableFiles) -> Result<(Self, Vec<WrittenTable>)> {
+        if ![Table::Instances, Table::Ranks, Table::Operations].iter().any(|table| files.wants(*table)) {
+            return Ok((Self { of_operations: Vec::new() }, Vec::new()));
+        }
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;
         let matched = MatchedCollectives::new(trace, &tables, source.filter);
-        let mut instances = files.create("instances", Path::new(""));
+        let mut instances = files.create(Table::Instances, Path::new(""));
         let mut operation_details = Vec::new();
         for (number, instance) in (0..).zip(&matched.all) {
             let operations = matched.operations(instance);
@@ -293,7 +299,7 @@ impl Collectives {
             instances.push(row(trace, &tables, instance, number, operations.len()));
         }
         operation_details.sort_unstable_by_key(|details| details.operation);
-        let mut ranks = files.create("ranks", Path::new(""));
+        let mut ranks = files.create(Table::Ranks, Path::new(""));
         for row in rows_of_ranks(trace, &tables) {
             ranks.push(row);
         }
@@ -382,8 +388,8 @@ nccl_events::fields! {
 impl<'a> Process<'a> {
     /// Writes the calls and ranges of threads, and the ranges that any thread ends.
     pub(super) fn threads(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
-        let mut calls = self.files.create("calls", &self.folder);
-        let mut ranges = self.files.create("ranges", &self.folder);
+        let mut calls = self.files.create(Table::Calls, &self.folder);
+        let mut ranges = self.files.create(Table::Ranges, &self.folder);
         for location in locations {
             let thread = self.trace.location_property(*location, ThreadId).map(signed);
             self.selection.nested_slices(*location, |slice, around| {
