@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::jobs::jobs;
+use whole_plugin::jobs::{jobs, ranges};
 use whole_plugin::machine::{RELEASE, python_with, two_process_streams};
 use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
@@ -21,7 +21,17 @@ fn asked(scratch: &Scratch, words: &[&str]) -> Option<Value> {
 
 /// Real NCCL on the stand-in for a GPU: four ranks in two processes or in four.
 fn job(scratch: &Scratch, shape: [&str; 2], operations: &str) -> Option<()> {
+    job_with(scratch, shape, operations, &[])
+}
+
+/// The same, each round in a range `step N`.
+fn job_with_steps(scratch: &Scratch, shape: [&str; 2], operations: &str) -> Option<()> {
+    job_with(scratch, shape, operations, &["--ranges"])
+}
+
+fn job_with(scratch: &Scratch, shape: [&str; 2], operations: &str, more: &[&str]) -> Option<()> {
     let words = ["--procs", shape[0], "--threads", shape[1], "--rounds", "4", "--ops", operations];
+    let words = [&words[..], more].concat();
     let _ran = run(&mut scratch.run_nccl(RELEASE, &["--events", "full"], &words)?).with_code(0);
     Some(())
 }
@@ -30,13 +40,17 @@ fn export(scratch: &Scratch, words: &[&str]) -> FinishedProcess {
     run(&mut scratch.tool(&[&["export", "--format", "kineto", "out"], words].concat()))
 }
 
-/// HTA finds the kernels of each rank, their launches, and as much time in communication as `stats` does.
-fn a_file_for_each_rank(scratch: &Scratch) {
+/// HTA finds the kernels of each rank, their launches, and as much time in communication and the same steps as `stats`
+/// does; returns the numbers of the steps.
+fn a_file_for_each_rank(scratch: &Scratch) -> Vec<u64> {
     let report = run(&mut scratch.tool(&["stats", "--json", "out"])).with_code(0).stdout;
     fs::write(scratch.path().join("report.json"), report).expect("a file");
     let _exported = export(scratch, &["-o", "kineto"]).with_code(0);
-    let Some(said) = asked(scratch, &["alone", "out/traces.otf2", "report.json", "kineto"]) else { return };
+    let Some(said) = asked(scratch, &["alone", "out/traces.otf2", "report.json", "kineto"]) else {
+        return Vec::new();
+    };
     assert!(said["communication_ns"].as_f64().expect("a number") > 0.0, "{said}");
+    said["steps"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
 }
 
 #[test]
@@ -44,8 +58,47 @@ fn hta_reads_a_job_of_processes_and_one_of_threads_with_messages_and_groups() {
     for (shape, operations) in [(["4", "1"], "one,allreduce"), (["2", "2"], "allreduce,sendrecv,group")] {
         let scratch = Scratch::new();
         let Some(()) = job(&scratch, shape, operations) else { return };
-        a_file_for_each_rank(&scratch);
+        let _none = a_file_for_each_rank(&scratch);
     }
+}
+
+/// Also where a process has a thread for each of its ranks, and where the program itself names torch.profiler's steps,
+/// of which the archive keeps `ProfilerStep##` and the number.
+#[test]
+fn hta_lists_the_steps_of_the_program_on_each_rank() {
+    if python_with("hta").is_none() {
+        return;
+    }
+    for shape in [["4", "1"], ["2", "2"]] {
+        let scratch = Scratch::new();
+        let Some(()) = job_with_steps(&scratch, shape, "allreduce") else { return };
+        assert_eq!(a_file_for_each_rank(&scratch), [0, 1, 2, 3], "{shape:?}");
+    }
+    let scratch = Scratch::new();
+    let Some(()) = ranges(&scratch, &["steps=ProfilerStep#"]) else { return };
+    assert_eq!(a_file_for_each_rank(&scratch), [0, 1, 2]);
+}
+
+/// The steps of torch.profiler stay the only ones.
+#[test]
+fn a_trace_of_torch_without_steps_gets_the_programs() {
+    let scratch = Scratch::new();
+    let Some(()) = job_with_steps(&scratch, ["2", "1"], "allreduce") else { return };
+    let Some(_) = asked(&scratch, &["made", "out/traces.otf2", "torch"]) else { return };
+    let into = |out: &str| {
+        let traces = listed(&scratch.path().join("torch"));
+        let words: Vec<&str> = ["-o", out, "--into"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+        let _exported = export(&scratch, &words).with_code(0);
+        asked(&scratch, &["steps", out]).expect("HTA")
+    };
+    // The middle of the job was traced: two of its four steps, and what they touch of the others.
+    let said = into("both");
+    let numbers: Vec<u64> = said["HTA"]["0"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+    assert!([1, 2].iter().all(|number| numbers.contains(number)), "{said}");
+    assert_eq!(said["files"][0], said["HTA"]["0"], "{said}");
+    assert_eq!(said["files"][1], said["HTA"]["1"], "{said}");
+    let _ = asked(&scratch, &["stepped", "torch"]);
+    assert_eq!(into("own"), serde_json::json!({"files": [[1000], [1000]], "HTA": {"0": [1000], "1": [1000]}}));
 }
 
 #[test]
@@ -55,7 +108,7 @@ fn hta_reads_kernels_that_cupti_reported() {
     let words = ["--procs", "2", "--threads", "2", "--rounds", "2", "--ops", "allreduce,sendrecv,group,graph"];
     let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &words) else { return };
     let _ran = run(job.env("LD_LIBRARY_PATH", scratch.path()).env("NCCL_OTF2_GPU", "cupti")).with_code(0);
-    a_file_for_each_rank(&scratch);
+    let _none = a_file_for_each_rank(&scratch);
 }
 
 #[test]
@@ -95,7 +148,9 @@ fn a_rank_that_shares_its_process_has_its_own_network_records() {
 
 #[test]
 fn hta_reads_recorded_jobs_the_demo_and_96_ranks() {
-    jobs().for_each(|(_, scratch)| a_file_for_each_rank(&scratch));
+    for (_, scratch) in jobs() {
+        let _steps = a_file_for_each_rank(&scratch);
+    }
 }
 
 #[test]

@@ -52,9 +52,9 @@ def all_reduce(comm, buffer, count=1000):
     call("ncclAllReduce", buffer, buffer, ctypes.c_size_t(count), FLOAT, SUM, comm, None)
 
 
-def steps(comm, buffer):
+def steps(comm, buffer, name="step "):
     for step in range(3):
-        with nvtx.annotate(f"step {step}", domain="app", color="blue", category="train", payload=step * 10):
+        with nvtx.annotate(f"{name}{step}", domain="app", color="blue", category="train", payload=step * 10):
             with nvtx.annotate("forward", domain="app"):
                 time.sleep(0.001)
             with nvtx.annotate("backward"):
@@ -181,7 +181,7 @@ def main():
     for part in parts:
         name, _, number = part.partition("=")
         if name == "steps":
-            steps(comm, buffer)
+            steps(comm, buffer, *([number] if number else []))
         elif name == "evaluated_steps":
             evaluated_steps(comm, buffer)
         elif name == "launches":

@@ -5,6 +5,8 @@ usage: kineto.py alone ANCHOR REPORT.json FOLDER     a file for each rank: HTA's
        kineto.py made ANCHOR FOLDER [CLOCKS]         makes traces as torch.profiler writes them of the same job
        kineto.py into ANCHOR MADE FOLDER [CLOCKS]    what was put into them
        kineto.py blurred FILE                        has a kernel run as long in one operation as in the next like it
+       kineto.py steps FOLDER                        the steps in each rank's file, and those that HTA finds
+       kineto.py stepped FOLDER                      has torch.profiler have named steps: one, 1000, around each trace
 
 CLOCKS is for hosts that are played: by how many ns each one's wall clock is ahead of this machine's, and how many ppb
 its clocks gain, as JSON by name.
@@ -15,6 +17,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 
@@ -137,7 +140,8 @@ def communication(folder, has_launches=True):
     """HTA's time in communication, all ranks together and by rank, in ns."""
     from hta.trace_analysis import TraceAnalysis
 
-    analysis = TraceAnalysis(trace_dir=str(folder))
+    # HTA leaves out the last step, which torch.profiler often cuts.
+    analysis = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=True)
     types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000, duration_ratio=1.0)
     found = types[types["kernel_type"] == "COMMUNICATION"]["sum"].sum()
     of_ranks = kernels[kernels["kernel_type"] == "COMMUNICATION"].groupby("rank")["sum (us)"].sum()
@@ -146,6 +150,43 @@ def communication(folder, has_launches=True):
         launches = analysis.get_cuda_kernel_launch_stats(ranks=list(of_ranks.index), visualize=False)
         launched = {rank: len(table[table["gpu_duration"] > 0]) for rank, table in launches.items()}
     return 1e3 * float(found), {int(rank): 1e3 * us for rank, us in of_ranks.items()}, launched
+
+
+STEP = re.compile(r"ProfilerStep#(\d+)")
+# The archive's name of a range that the program calls ProfilerStep#65.
+STEPS_OF_TORCH = "ProfilerStep##"
+
+
+def steps_in(trace):
+    """The numbers of the steps in a file."""
+    found = [STEP.fullmatch(it["name"]) for it in trace["traceEvents"] if "ProfilerStep" in it["name"]]
+    return [int(it[1]) for it in found]
+
+
+def steps_by_hta(folder):
+    """The numbers of the steps that HTA finds on each rank."""
+    from hta.trace_analysis import TraceAnalysis
+
+    trace = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=True).t
+    return {rank: [int(it) for it in trace.get_iterations(rank)] for rank in trace.get_ranks()}
+
+
+def steps(folder):
+    in_files = [steps_in(load(path)) for path in sorted(pathlib.Path(folder).iterdir())]
+    print(json.dumps({"files": in_files, "HTA": steps_by_hta(folder)}))
+
+
+def stepped(folder):
+    for path in pathlib.Path(folder).iterdir():
+        trace = load(path)
+        timed = [it for it in trace["traceEvents"] if "dur" in it]
+        begin = min(it["ts"] for it in timed)
+        length = round(max(it["ts"] + it["dur"] for it in timed) - begin, 3)
+        pid = next(it["pid"] for it in timed if it["cat"] == "cpu_op")
+        step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1000", "pid": pid, "tid": pid}
+        trace["traceEvents"].append({**step, "ts": begin, "dur": length, "args": {}})
+        with gzip.open(path, "wt") if path.suffix == ".gz" else open(path, "w") as file:
+            json.dump(trace, file)
 
 
 def words_of(name, count, ranks, is_root=False):
@@ -170,6 +211,8 @@ def alone(anchor, report, folder):
     paths = sorted(pathlib.Path(folder).iterdir())
     assert len(paths) == job.size, paths
     launched, ranges = {}, collections.Counter()
+    steps = [it["number"] for it in report["steps"]["steps"]] if report["steps"] else []
+    known = {(name, took, number) for name, took, _, number in job.ranges}
     for rank, path in enumerate(paths):
         trace = load(path)
         assert trace["distributedInfo"] == {"backend": "nccl", "rank": rank, "world_size": job.size}, path
@@ -180,9 +223,13 @@ def alone(anchor, report, folder):
             if category in OTHERS:
                 add(others, (category, it["name"]), round(1e3 * it["dur"]), it["args"])
                 busy[it["pid"], it["tid"]].append((round(1e3 * it["ts"]), round(1e3 * it["dur"])))
+            elif STEP.fullmatch(it["name"]):
+                step = it["args"]["nccl.region"], round(1e3 * it["dur"]), int(STEP.fullmatch(it["name"])[1])
+                assert it["cat"] == "user_annotation" and step in known, it
             elif it.get("cat") == "user_annotation":
                 said = it["args"]
                 ranges[it["name"], round(1e3 * it["dur"]), said.get("nvtx.domain"), said.get("nvtx.number")] += 1
+        assert steps_in(trace) == steps, (rank, steps_in(trace), steps)
         assert others == job.others[rank], (rank, others, job.others[rank])
         named = {(it["pid"], it["tid"]) for it in trace["traceEvents"] if it["name"] == "thread_name"}
         assert named >= set(busy), "every track has a name"
@@ -226,7 +273,11 @@ def alone(anchor, report, folder):
             families = {words_of(name, 0, 0)[3] for name, _ in want["all"]}
             assert any(kernel["name"].startswith("ncclDevKernel_" + family) for family in families), kernel["name"]
         launched[rank] = len(kernels)
-    assert ranges == job.ranges, (ranges, job.ranges)
+    wanted = {what: count for what, count in job.ranges.items() if what[0] != STEPS_OF_TORCH}
+    assert ranges == wanted, (ranges, wanted)
+    if steps:
+        found = steps_by_hta(folder)
+        assert found == {rank: steps for rank in range(job.size)}, (found, steps)
     of_all, of_ranks, of_launches = communication(folder, bool(job.launches))
     assert of_launches == (launched if job.launches else {}), (of_launches, launched)
     for rank in range(job.size):
@@ -238,7 +289,7 @@ def alone(anchor, report, folder):
     has_messages = any(name in ("ncclSend", "ncclRecv") for all in job.operations.values() for _, _, name, *_ in all)
     if not has_messages:
         assert budget - 1e3 * stretches <= of_all <= budget, (of_all, budget)
-    print(json.dumps({"kernels": launched, "communication_ns": of_all, "budget_ns": budget}))
+    print(json.dumps({"steps": steps, "kernels": launched, "communication_ns": of_all, "budget_ns": budget}))
 
 
 def made(anchor, folder, clocks="{}"):
@@ -374,4 +425,5 @@ def into(anchor, before, after, clocks="{}"):
 
 
 if __name__ == "__main__":
-    {"alone": alone, "made": made, "into": into, "blurred": blurred}[sys.argv[1]](*sys.argv[2:])
+    verbs = {"alone": alone, "made": made, "into": into, "blurred": blurred, "steps": steps, "stepped": stepped}
+    verbs[sys.argv[1]](*sys.argv[2:])
