@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 _DISTRIBUTION = "nccl-otf2"
 _LAST_LINES = 20
+#: Exit codes of verbs that answer: well, something was found, and (with an answer) it cannot tell.
+_ANSWERED = 0, 1, 2
 PLUGIN = "libnccl-profiler-otf2.so"
 
 
-class ToolError(RuntimeError):
-    """``nccl-otf2`` could not do what it was asked to do; its message is the reason."""
+class Error(RuntimeError):
+    """The command ``nccl-otf2`` did not do what it was asked to do; the message is its reason, or what ended it."""
+
+    def __init__(self, message: str, *, exit_code: int | None = None, signal: int | None = None) -> None:
+        super().__init__(message)
+        #: The exit code of the command: 2 for wrong usage and for files that cannot be read. ``None`` after a signal.
+        self.exit_code = exit_code
+        #: The number of the signal that ended the command, such as ``signal.SIGKILL``. ``None`` after an exit.
+        self.signal = signal
 
 
 def version() -> str:
@@ -54,22 +66,42 @@ def tool_path() -> Path:
 
 def run_tool(*words: str | os.PathLike[str]) -> str:
     """Runs the command and returns what it printed. The verbs that are used here end with 0 where they did all."""
-    line = [tool_path(), *words]
-    done = subprocess.run(
-        line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
+    done = _run(words)
     if done.returncode != 0:
-        raise ToolError(_reason(done.returncode, done.stderr))
+        raise _error(done)
     return done.stdout
 
 
-def _reason(code: int, stderr: str) -> str:
+def ask_tool(*words: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object that a verb prints. What it found, or that it cannot tell, is an answer for each exit code that
+    verbs document; without an answer it failed."""
+    done = _run([*words, "--json"])
+    if done.returncode in _ANSWERED:
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict):
+            return answer
+    raise _error(done)
+
+
+def _run(words: Iterable[str | os.PathLike[str]]) -> subprocess.CompletedProcess[str]:
+    line = [tool_path(), *words]
+    return subprocess.run(
+        line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+
+
+def _error(done: subprocess.CompletedProcess[str]) -> Error:
     """Why the command did not do what it was asked to do: by its own words, or by what ended it."""
-    said = "\n".join(stderr.strip().splitlines()[-_LAST_LINES:])
+    code = done.returncode
+    said = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
+    ends = {"exit_code": code} if code >= 0 else {"signal": -code}
     if code == 2 and said:
-        return said
-    ended = f"by the exit code {code}" if code > 0 else f"by {_signal(-code)}"
-    return f"nccl-otf2 was ended {ended}" + (f": {said}" if said else " and says nothing")
+        return Error(said, **ends)
+    ended = f"by the exit code {code}" if code >= 0 else f"by {_signal(-code)}"
+    return Error(f"nccl-otf2 was ended {ended}" + (f": {said}" if said else " and says nothing"), **ends)
 
 
 def _signal(number: int) -> str:
@@ -97,6 +129,6 @@ def _existing(path: Path) -> Path:
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} is missing: the package's files are not all here. "
-            f"If pip installed {_DISTRIBUTION}, install its wheel again: pip install --force-reinstall WHEEL"
+            "If pip installed the package, install the file of its wheel again: pip install --force-reinstall FILE.whl"
         )
     return path

@@ -1,0 +1,169 @@
+"""Parts of a JSON answer as HTML tables, without other packages."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any, Callable, NamedTuple
+
+#: Rows of a table that are shown: the dictionary has all.
+_ROWS = 12
+_UNKNOWN = "–"
+
+_Format = Callable[[Any, Mapping[str, Any]], str]
+
+
+def field(row: Any, path: str) -> Any:
+    """The field of a path such as ``budget.waiting_ns``; ``None`` where there is none."""
+    for name in path.split("."):
+        row = row.get(name) if isinstance(row, Mapping) else None
+    return row
+
+
+def _text(value: Any, _answer: Mapping[str, Any]) -> str:
+    return str(value)
+
+
+class Column(NamedTuple):
+    """``path`` is that of the field; ``^`` is in front of fields of the enclosing row."""
+
+    title: str
+    path: str
+    format: _Format = _text
+
+    def cell(self, row: Any, around: Any, answer: Mapping[str, Any]) -> str:
+        value = field(around, self.path[1:]) if self.path.startswith("^") else field(row, self.path)
+        shown = _UNKNOWN if value is None else self.format(value, answer)
+        return self._cell("td", shown)
+
+    def head(self) -> str:
+        return self._cell("th", self.title)
+
+    def _cell(self, tag: str, text: str) -> str:
+        side = "left" if self.format in _TEXTS else "right"
+        return f'<{tag} style="text-align: {side}; padding: 0 0.5em">{html.escape(text)}</{tag}>'
+
+
+class Table:
+    """Rows of a list in the answer, or with ``[].`` in its path of the lists in a list."""
+
+    def __init__(self, title: str, path: str, *columns: Column, order: tuple[str, ...] = ()) -> None:
+        self.title, self.path, self.columns, self.order = title, path, columns, order
+
+    def rows(self, answer: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        """Rows, each with the one around it: the largest first by the fields of ``order``, without them as they come."""
+        outer, _, inner = self.path.partition("[].")
+        found = field(answer, outer) or []
+        rows = [(row, around) for around in found for row in field(around, inner) or []] if inner else [
+            (row, answer) for row in found
+        ]
+        return sorted(rows, key=lambda row: [-(field(row[0], path) or 0) for path in self.order])
+
+    def html(self, answer: Mapping[str, Any]) -> str:
+        rows = self.rows(answer)
+        if not rows:
+            return ""
+        head = "".join(column.head() for column in self.columns)
+        body = "".join(
+            "<tr>" + "".join(column.cell(row, around, answer) for column in self.columns) + "</tr>"
+            for row, around in rows[:_ROWS]
+        )
+        caption = html.escape(self.title)
+        if (more := len(rows) - _ROWS) > 0:
+            caption += f" ({more} more rows in <code>{html.escape(self.path)}</code>)"
+        return (
+            '<table style="margin: 0.5em 0"><caption style="text-align: left; white-space: nowrap">'
+            f"{caption}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+def page(line: str, evidence: list[str], parts: list[str]) -> str:
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in evidence)
+    return f"<div><p><strong>{html.escape(line)}</strong></p><ul>{items}</ul>{''.join(parts)}</div>"
+
+
+# Numbers as the command prints them.
+
+
+def time(ns: float, _answer: Mapping[str, Any]) -> str:
+    size = abs(ns)
+    if size < 1e3:
+        return f"{ns:.0f} ns"
+    if size < 1e6:
+        return f"{ns / 1e3:.1f} µs"
+    return f"{ns / 1e6:.2f} ms" if size < 1e9 else f"{ns / 1e9:.3f} s"
+
+
+def size(number: int, _answer: Mapping[str, Any]) -> str:
+    value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.{0 if value.is_integer() else 2}f} {units[0]}"
+
+
+def bandwidth(bytes_per_second: float, _answer: Mapping[str, Any]) -> str:
+    return f"{bytes_per_second / 1e9:.3f} GB/s"
+
+
+def count(number: int, _answer: Mapping[str, Any]) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{count(number, {})} {noun if number == 1 else {'process': 'processes'}.get(noun, noun + 's')}"
+
+
+def ratio(number: float, _answer: Mapping[str, Any]) -> str:
+    return f"{number:.2f}"
+
+
+def percent(share: float, _answer: Mapping[str, Any]) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def change(share: float, _answer: Mapping[str, Any]) -> str:
+    return f"{100 * share:+.1f} %"
+
+
+def waiting(budget: Mapping[str, int], answer: Mapping[str, Any]) -> str:
+    """The share of the time in operations that was waiting."""
+    operations_ns = budget["operations_ns"]
+    return percent(budget["waiting_ns"] / operations_ns, answer) if operations_ns else _UNKNOWN
+
+
+# Names and lists.
+
+
+def rank(index: int, answer: Mapping[str, Any]) -> str:
+    return str(answer["ranks"][index]["name"])
+
+
+def communicator(index: int, answer: Mapping[str, Any]) -> str:
+    return str(answer["communicators"][index]["name"])
+
+
+def path(names: list[str], _answer: Mapping[str, Any]) -> str:
+    return " > ".join(names)
+
+
+def ranges(rows: list[Mapping[str, Any]], _answer: Mapping[str, Any]) -> str:
+    return " > ".join(row["name"] for row in rows)
+
+
+def listed(names: list[str], _answer: Mapping[str, Any]) -> str:
+    return ", ".join(names)
+
+
+def numbers(all_numbers: list[int], _answer: Mapping[str, Any]) -> str:
+    """Numbers in order, such as ``0-2, 5``."""
+    spans: list[list[int]] = []
+    for number in sorted(all_numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans) or _UNKNOWN
+
+
+_TEXTS = _text, rank, communicator, path, ranges, listed, numbers
