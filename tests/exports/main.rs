@@ -6,4 +6,5 @@ mod kineto;
 mod nccl_tests;
 mod parquet;
 mod perfetto;
+mod python;
 mod scalasca;

@@ -1,7 +1,8 @@
 //! The tables of `export --format parquet`: row by row against the archive, and the questions of docs/EXPORTS.md, asked
 //! of the programs that they are written for, against `stats`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -131,6 +132,47 @@ fn filters_leave_the_rest_out() {
     assert_eq!(export(&scratch, &anchor, "comm", &["--comm", "world"])["events"], all["events"]);
     let part = export(&scratch, &anchor, "part", &["--from", "2ms", "--to", "4ms"])["events"].as_u64();
     assert!((Some(100)..all["events"].as_u64()).contains(&part), "{part:?}");
+}
+
+/// Each table alone is that of all tables; nothing else is written, nor said to be left out.
+#[test]
+fn tables_are_written_alone() {
+    let scratch = Scratch::new();
+    let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
+    let anchor = scratch.archive().anchor().to_owned();
+    let all = export(&scratch, &anchor, "all", &[]);
+    let files = |exported: &Value, out: &str| -> Vec<String> {
+        let files = list(exported, "files").iter().filter_map(Value::as_str);
+        files.map(|file| file.trim_start_matches(out).to_owned()).collect()
+    };
+    assert!(!list(&all, "left_out").is_empty(), "{all}");
+    let tables: BTreeSet<String> =
+        files(&all, "all/table=").iter().filter_map(|file| Some(file.split_once('/')?.0.to_owned())).collect();
+    assert!(tables.len() >= 6, "{tables:?}");
+    let mut events = 0;
+    for table in &tables {
+        let alone = export(&scratch, &anchor, table, &["--table", table]);
+        let mut wanted = files(&all, "all");
+        wanted.retain(|file| file.starts_with(&format!("/table={table}/")));
+        assert_eq!(files(&alone, table), wanted);
+        assert!(list(&alone, "left_out").is_empty(), "{alone}");
+        for file in wanted {
+            let [one, other] = [table.as_str(), "all"].map(|out| scratch.path().join(format!("{out}{file}")));
+            assert_eq!(fs::read(one).expect("a file"), fs::read(other).expect("a file"), "{file}");
+        }
+        events += alone["events"].as_u64().expect("a number");
+    }
+    assert_eq!(all["events"], events);
+    let anchor = anchor.to_str().expect("a path");
+    for (format, table, why) in [
+        ("parquet", "kernels", "no row"),
+        ("kineto", "calls", "--table: only"),
+        ("parquet", "steps,x", "possible values"),
+    ] {
+        let words = ["export", "--format", format, anchor, "-o", "none", "--table", table];
+        let ended = run(&mut scratch.tool(&words)).with_code(2);
+        assert!(ended.stderr.contains(why), "{ended}");
+    }
 }
 
 /// How many rows of a table have which name or function.

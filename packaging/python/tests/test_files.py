@@ -77,13 +77,14 @@ class CommandEnds(unittest.TestCase):
         self.assertEqual(_files.run_tool("info"), "done\n")
 
     def test_a_verdict_is_an_answer_whatever_the_exit_code(self):
-        verdict = {"found": True, "kind": "hang", "line": "HANG: <rank> & 3", "evidence": ["<b>"], "next": "look"}
+        verdict = {"found": True, "kind": "hang", "line": "HANG: <rank> & 3", "evidence": ["<b>"]}
+        verdict |= {"confidence": "likely", "next": "look"}
         answer = {"verdict": verdict, "unknown": [], "suspects": [{"text": "<script>", "job_rank": 3}]}
         for code in (0, 1, 2):
             self.says(f"cat <<'END'\n{json.dumps(answer)}\nEND\nexit {code}")
             found = nccl_otf2.hang("trace", after=0.5)
             self.assertEqual(found, answer)
-            self.assertEqual(repr(found), "HANG: <rank> & 3\n  <b>\n  next: look")
+            self.assertEqual(repr(found), "HANG: <rank> & 3\n  <b>\n  confidence: likely\n  next: look")
             page = found._repr_html_()
             for text in ("HANG: &lt;rank&gt; &amp; 3", "&lt;b&gt;", "&lt;script&gt;", ">3</td>"):
                 self.assertIn(text, page)

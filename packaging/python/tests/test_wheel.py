@@ -94,14 +94,17 @@ class Wheel(unittest.TestCase):
             import json, nccl_otf2, polars
             tables = nccl_otf2.read({str(self.trace)!r})
             operations = tables["operations"]
-            one = nccl_otf2.read({str(self.trace)!r}, "operations")
+            one = nccl_otf2.read({str(self.trace)!r}, table="operations", ranks=1)
+            found = nccl_otf2.stats({str(self.trace)!r})
             print(json.dumps({{
                 "tables": sorted(tables),
                 "arrow": operations.num_rows,
                 "pandas": len(operations.to_pandas()),
                 "polars": polars.from_arrow(operations).height,
                 "processes": sorted(set(operations["process"].to_pylist())),
-                "one": list(one),
+                "one": sorted(set(one["rank"].to_pylist())),
+                "stats": found["run"]["operations"],
+                "shown": found["verdict"]["line"] in repr(found) and "<table" in found._repr_html_(),
             }}))
         """
         told = json.loads(self.environment.python(program))
@@ -111,7 +114,9 @@ class Wheel(unittest.TestCase):
         self.assertEqual(told["arrow"], told["polars"])
         self.assertEqual(told["processes"], [0, 1])
         self.assertLessEqual({"calls", "instances", "operations", "ranks"}, set(told["tables"]))
-        self.assertEqual(told["one"], ["operations"])
+        self.assertEqual(told["one"], [1])
+        self.assertEqual(told["stats"], self.calls)
+        self.assertTrue(told["shown"])
 
     def test_mistakes_end_in_the_reason(self) -> None:
         program = f"""
@@ -123,13 +128,13 @@ class Wheel(unittest.TestCase):
             ):
                 try:
                     attempt()
-                except (nccl_otf2.ToolError, KeyError) as error:
-                    print(error)
+                except nccl_otf2.Error as error:
+                    print(str(error).splitlines()[0])
         """
         first, second, third = self.environment.python(program).splitlines()[-3:]
         self.assertIn("/no/such/trace", first)
         self.assertIn("/no/such/trace", second)
-        self.assertIn("operatoins, or no such table", third)
+        self.assertIn("invalid value 'operatoins'", third)
 
     def test_wrong_arguments_are_refused_at_once(self) -> None:
         program = """
@@ -242,7 +247,7 @@ class Wheel(unittest.TestCase):
         self.environment.run("nccl-otf2", "finalize", folder / "trace")
         program = f"""
             import json, nccl_otf2
-            ranges = nccl_otf2.read({str(folder / "trace")!r}, "ranges")["ranges"]
+            ranges = nccl_otf2.read({str(folder / "trace")!r}, "ranges")
             print(json.dumps(ranges.to_pylist(), default=str))
         """
         told = json.loads(self.environment.python(program).splitlines()[-1])

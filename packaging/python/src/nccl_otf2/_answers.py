@@ -190,7 +190,7 @@ class Hang(Answer):
             Column("rank of the job", "job_rank", tables.count),
             Column("process", "process"),
             Column("state", "process_state"),
-            Column("call", "call.name"),
+            Column("call", "", tables.call),
             Column("for", "call.for_ns", tables.time),
             Column("ranges", "ranges", tables.ranges),
             order=("call.for_ns",),
@@ -199,8 +199,13 @@ class Hang(Answer):
 
     @property
     def evidence(self) -> list[str]:
-        following = tables.field(self, "verdict.next")
-        return [*self["verdict"]["evidence"], *self["unknown"], *([f"next: {following}"] if following else [])]
+        confidence, following = tables.field(self, "verdict.confidence"), tables.field(self, "verdict.next")
+        return [
+            *self["verdict"]["evidence"],
+            *([f"confidence: {confidence}"] if confidence else []),
+            *self["unknown"],
+            *([f"next: {following}"] if following else []),
+        ]
 
 
 class Info(Answer):

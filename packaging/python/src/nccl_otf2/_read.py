@@ -48,8 +48,8 @@ def read(
     """A table of a recording, or several by name, as Arrow tables.
 
     ``archive`` is a job's directory or its ``traces.otf2``. ``table`` is the name of one table, which is returned:
-    ``instances``, ``ranks``, ``operations``, ``calls``, ``ranges``, ``transfers``, ``steps`` or ``kernels``. For several
-    names, or without it for all tables that have rows, a dictionary is returned. Only what is asked for is read::
+    ``instances``, ``ranks``, ``operations``, ``calls``, ``ranges``, ``transfers``, ``steps`` or ``kernels``. For a list
+    of names, and without it for all tables that have rows, a dictionary is returned. Only these tables are made::
 
         nccl_otf2.read("trace", table="operations").to_pandas()
         polars.from_arrow(nccl_otf2.read("trace", table="operations", ranks=[0, 3], since=1.5, until="2.5s"))
@@ -58,10 +58,12 @@ def read(
     ``ranks`` are ranks of communicators: a number, several, or a text such as ``"0,4-7"``. ``since`` and ``until`` keep
     what runs in this time, whole: seconds after the beginning of the recording, a ``datetime.timedelta``, or a text as
     the command takes it (``"20ms"``; ``"@N"`` in ns since 1970). The tables ``instances`` and ``ranks`` have all ranks.
+    ``instance`` counts the collectives of the selected part: it joins tables that were read with one selection.
 
-    A row is an operation, a call and so on; columns that end in ``_ns`` are in ns, those of ``bytes`` in bytes. What
-    each one means is in section "Parquet tables" of docs/REFERENCE.md. ``nccl-otf2 export --format parquet`` writes the
-    same tables into files, for what does not fit into memory.
+    A row is an operation, a call and so on. Columns that end in ``_ns`` are in ns, ``bytes`` in bytes, ``algbw`` and
+    ``busbw`` in bytes per second; a null is not known. Section "Parquet tables" of docs/REFERENCE.md says what each
+    one means. ``nccl-otf2 export --format parquet`` writes the same tables into files, for what does not fit into
+    memory.
 
     Raises :class:`nccl_otf2.Error` where the recording cannot be read, a table is not known or has no rows, or nothing
     is in the selected part; ``ImportError`` without pyarrow.

@@ -14,8 +14,8 @@ _Format = Callable[[Any, Mapping[str, Any]], str]
 
 
 def field(row: Any, path: str) -> Any:
-    """The field of a path such as ``budget.waiting_ns``; ``None`` where there is none."""
-    for name in path.split("."):
+    """The field of a path such as ``budget.waiting_ns``; ``None`` where there is none. Without a path, the row."""
+    for name in path.split(".") if path else []:
         row = row.get(name) if isinstance(row, Mapping) else None
     return row
 
@@ -51,7 +51,7 @@ class Table:
         self.title, self.path, self.columns, self.order = title, path, columns, order
 
     def rows(self, answer: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        """Rows, each with the one around it: the largest first by the fields of ``order``, without them as they come."""
+        """Rows, each with the one around it; the largest come first by the fields of ``order``, if there are any."""
         outer, _, inner = self.path.partition("[].")
         found = field(answer, outer) or []
         rows = [(row, around) for around in found for row in field(around, inner) or []] if inner else [
@@ -151,6 +151,13 @@ def ranges(rows: list[Mapping[str, Any]], _answer: Mapping[str, Any]) -> str:
     return " > ".join(row["name"] for row in rows)
 
 
+def call(row: Mapping[str, Any], _answer: Mapping[str, Any]) -> str:
+    """The call of NCCL that a rank is in, as far as its process reports calls."""
+    if row["call"] is None:
+        return "none" if row["reports_calls"] else "not known"
+    return str(row["call"]["name"])
+
+
 def listed(names: list[str], _answer: Mapping[str, Any]) -> str:
     return ", ".join(names)
 
@@ -166,4 +173,4 @@ def numbers(all_numbers: list[int], _answer: Mapping[str, Any]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans) or _UNKNOWN
 
 
-_TEXTS = _text, rank, communicator, path, ranges, listed, numbers
+_TEXTS = _text, rank, communicator, path, ranges, call, listed, numbers
