@@ -29,7 +29,7 @@ def read(
 @overload
 def read(
     archive: str | os.PathLike[str],
-    table: Iterable[str] | None = None,
+    table: list[str] | tuple[str, ...] | None = None,
     *,
     ranks: Ranks | None = None,
     since: Time | None = None,
@@ -39,7 +39,7 @@ def read(
 
 def read(
     archive: str | os.PathLike[str],
-    table: str | Iterable[str] | None = None,
+    table: str | list[str] | tuple[str, ...] | None = None,
     *,
     ranks: Ranks | None = None,
     since: Time | None = None,

@@ -16,8 +16,9 @@ Time = Union[float, str, timedelta]
 
 def options(ranks: Ranks | None, since: Time | None, until: Time | None) -> list[str]:
     """The words that select these ranks and this time."""
-    given = [("--rank", ranks, _ranks), ("--from", since, _time), ("--to", until, _time)]
-    return [f"{option}={word(value)}" for option, value, word in given if value is not None]
+    words = [f"--rank={_ranks(ranks)}"] if ranks is not None else []
+    times = ("--from", since), ("--to", until)
+    return words + [f"{option}={_time(time)}" for option, time in times if time is not None]
 
 
 def _ranks(ranks: Ranks) -> str:
