@@ -545,11 +545,13 @@ without rows has no file. With --table only these tables are written, and only w
 
 kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
 `TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \
-what they were measured by. With --into: copies of traces that torch.profiler made of the same job. What was in them \
-stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. A \
-kernel that can be several operations gets nothing, and is counted. \
-Tracks for communicators and network are added. A trace whose clock cannot be related, or that is of another job, is \
-refused.
+what they were measured by. The program's steps (`stats --by step`) are `ProfilerStep#N`, HTA's iterations; it leaves \
+out the last one without `include_last_profiler_step=True`, and its time grows with events times steps: export a part \
+of a long job (--from, --to). With --into: copies of traces that torch.profiler made of the same job. What was in \
+them stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. \
+A kernel that can be several operations gets nothing, and is counted. Tracks for communicators and network are added, \
+and the program's steps to a trace without steps. A trace whose clock cannot be related, or that is of another job, \
+is refused.
 
 xplane: one file, NAME.xplane.pb, for TensorBoard (plugin profile) and xprof: the Trace Viewer shows a device \
 `NCCL rank N` for each rank, with calls, operations of each communicator, network, and kernels. --into takes \

@@ -2,7 +2,7 @@
 //! operations, with their launches.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::error::Result;
@@ -31,6 +31,8 @@ pub(super) struct Job<'a> {
     pub(super) attributes: AttributeNames,
     pub(super) ranks: Vec<u32>,
     steps: Vec<Vec<ProgramStep>>,
+    /// Those that the program itself calls torch.profiler's: thread, begin and region.
+    steps_of_torch: BTreeSet<(LocationRef, u64, RegionRef)>,
     instances: MatchedCollectives,
     /// For each communicator, its job ranks as PyTorch lists them.
     groups: Vec<Option<String>>,
@@ -52,6 +54,9 @@ impl<'a> Job<'a> {
         let trace = source.trace;
         let mut tables = Tables::read(trace, source.progress)?;
         let steps = program_steps(trace, &mut tables, &steps_of_run(trace), source.progress)?;
+        let of_torch = |step: &&ProgramStep| trace.region_name(step.region) == json::STEPS_OF_TORCH;
+        let steps_of_torch = steps.iter().flatten().filter(of_torch);
+        let steps_of_torch = steps_of_torch.map(|step| (step.thread, step.start_ns, step.region)).gather();
         let kernels = Kernels::new(source, &tables)?;
         let instances = MatchedCollectives::new(trace, &tables, source.filter);
         let ranks = values::numbers(&tables.members);
@@ -77,6 +82,7 @@ impl<'a> Job<'a> {
             attributes,
             ranks,
             steps,
+            steps_of_torch,
             instances,
             groups,
             elements,
@@ -123,14 +129,7 @@ impl<'a> Job<'a> {
 
     /// Whether the range is one of PyTorch's own steps, which is written as a step of its rank.
     pub(super) fn is_written_as_step(&self, slice: &Slice) -> bool {
-        let is_it = |step: &ProgramStep| {
-            (step.thread, step.region, step.start_ns) == (slice.location, slice.region, slice.start_ns)
-        };
-        let find = |steps: &Vec<ProgramStep>| {
-            let at = steps.partition_point(|step| step.start_ns < slice.start_ns);
-            steps.get(at).is_some_and(is_it)
-        };
-        self.steps.iter().any(find) && self.source.trace.region_name(slice.region) == json::STEPS_OF_TORCH
+        self.steps_of_torch.contains(&(slice.location, slice.start_ns, slice.region))
     }
 
     /// The number of ranks of the job, including ranks that were not recorded.

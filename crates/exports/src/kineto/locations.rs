@@ -320,10 +320,10 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, track: Track, events: &mut
 /// The name of a region, and of torch.profiler's steps with the number, without which HTA fails.
 fn range_name(trace: &Trace, slice: &Slice) -> String {
     let name = trace.region_name(slice.region);
-    match trace.fields_of(&slice.attributes).range_number {
-        Some(number) if name == json::STEPS_OF_TORCH => json::step(number),
-        _ => name,
+    if name != json::STEPS_OF_TORCH {
+        return name;
     }
+    trace.fields_of(&slice.attributes).range_number.map_or(name, json::step)
 }
 
 const fn is_of_program(class: Option<RegionClass>) -> bool {
