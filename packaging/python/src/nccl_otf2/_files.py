@@ -99,7 +99,7 @@ def _error(done: subprocess.CompletedProcess[str]) -> Error:
     said = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
     ends = {"exit_code": code} if code >= 0 else {"signal": -code}
     if code == 2 and said:
-        return Error(said, **ends)
+        return Error(said.removeprefix("nccl-otf2: error: "), **ends)
     ended = f"by the exit code {code}" if code >= 0 else f"by {_signal(-code)}"
     return Error(f"nccl-otf2 was ended {ended}" + (f": {said}" if said else " and says nothing"), **ends)
 
