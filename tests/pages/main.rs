@@ -140,8 +140,8 @@ fn run_all(scripts: impl IntoIterator<Item = Script>) {
 #[test]
 fn commands_of_pages() {
     let docs = built::root().join("docs");
-    let listed = fs::read_dir(docs.join("recipes")).expect("the recipes").map(|entry| entry.expect("an entry").path());
-    let mut pages: Vec<_> = listed.collect();
+    let folders = ["recipes", "start"].map(|folder| fs::read_dir(docs.join(folder)).expect("a folder of pages"));
+    let mut pages: Vec<_> = folders.into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect();
     pages.push(built::root().join("README.md"));
     pages.extend(
         ["GUIDE", "RECORDING", "HANG", "MONITORING", "EXPORTS"].map(|name| docs.join(name).with_extension("md")),
