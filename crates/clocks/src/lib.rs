@@ -2,7 +2,7 @@
 //! hosts' clocks to one ([`hosts`]).
 //!
 //! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
-//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers, not tables or parts.
+//! `docs/CLOCKS.md` says what follows for archives. Callers pass plain numbers, not tables or parts.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]

@@ -9,8 +9,37 @@
 //!            └ repair   moved as little as the lines between the middles require (constraints)
 //! ```
 //!
-//! The stated uncertainty is half the range between earliest and latest, plus the slack that contradictions require.
-//! `docs/CLOCKS.md` explains the method and names its sources.
+//! θ(h) is the time by which host h's clock is ahead. A constraint between a reading x of A and a reading y of B is
+//! θ(B) − θ(A) ≤ y − x at the common time of x.
+//!
+//! 1. The reference is the host whose clock is in the middle of its component: a clock that is far off moves no other.
+//! 2. On a piece of time the difference of two clocks is a straight line: a point in the plane of its values at both
+//!    ends. Constraints and the limit of the drift (600 ppm) cut off half-planes; the box of the polygon that is left
+//!    bounds the values. This is the method of the convex hull \[1\], in the form of \[2\] and \[3\]; \[4\] uses it for
+//!    traces of kernels.
+//! 3. These bounds are a simple temporal problem \[5\]: shortest paths from and to the reference give each host's
+//!    largest and smallest θ. Their middle keeps all differences.
+//! 4. Steps 2 and 3 are done four times: each round knows the common times of the constraints and the possible drift
+//!    better. The bounds of every round are valid.
+//! 5. A line between two middles can still cut a constraint of several hosts. The curves are moved to the nearest ones
+//!    that cut none, by Hildreth's method \[6\].
+//! 6. If lines contradict constraints (a clock was slewed), there are twice as many pieces, and so on, down to 2 s.
+//!
+//! The stated uncertainty is half the range between earliest and latest, plus the slack that contradictions require. A
+//! clock that would have to drift by more than any clock does is moved by a constant. The controlled logical clock
+//! \[7, 8\] goes further: it moves single events until no order is violated, and intervals are no longer measured then.
+//!
+//! 1. Duda, Harrus, Haddad, Bernard: Estimating global time in distributed systems. ICDCS 1987.
+//! 2. Hofmann, Hilgers: Theory and tool for estimating global time in parallel and distributed systems. PDP 1998.
+//! 3. Ashton: Algorithms for off-line clock synchronisation. TR COSC 12/95, University of Canterbury, 1995.
+//! 4. Poirier, Roy, Dagenais: Accurate offline synchronization of distributed traces using kernel-level events. ACM
+//!    SIGOPS Operating Systems Review 44 (3), 2010.
+//! 5. Dechter, Meiri, Pearl: Temporal constraint networks. Artificial Intelligence 49, 1991.
+//! 6. Hildreth: A quadratic programming procedure. Naval Research Logistics Quarterly 4, 1957.
+//! 7. Rabenseifner: The controlled logical clock – a global time for trace based software monitoring of parallel
+//!    applications in workstation clusters. PDP 1997.
+//! 8. Becker, Rabenseifner, Wolf, Linford: Scalable timestamp synchronization for event traces of message-passing
+//!    applications. Parallel Computing 35 (12), 2009.
 
 mod constraints;
 mod solve;
