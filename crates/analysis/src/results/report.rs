@@ -1,7 +1,7 @@
 //! The parts of a report as plain data: what was recorded, the job's time, the hosts' devices, links, ranks, ranges of
 //! the program, the critical path, and what delays a late rank.
 //!
-//! [`Completeness`] and [`Matching`] are the archive's own statements, see `docs/MAPPING.md` §9.
+//! [`Completeness`] and [`Matching`] are the archive's own statements, see `docs/MAPPING.md` §6.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

@@ -10,7 +10,8 @@
 //!
 //! The sample has a bounded size, because the cost of unifying must not grow with the length of a run. Both ends of a
 //! message must choose the same operations without communicating, so the choice depends on what both know: order, size
-//! and number. All times are CLOCK_MONOTONIC ns and err on the safe side, see `docs/CLOCKS.md`.
+//! and number. All times are CLOCK_MONOTONIC ns. They err on the safe side: a wrong constraint would distort a correct
+//! clock. `docs/CLOCKS.md` says which traffic bounds what.
 
 use std::collections::BTreeMap;
 

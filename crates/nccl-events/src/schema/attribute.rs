@@ -1,4 +1,4 @@
-//! The attributes of events (`docs/MAPPING.md` §5): one table for all archives. [`Anchor`] is a reading of all clocks
+//! The attributes of events (`docs/REFERENCE.md` §5): one table for all archives. [`Anchor`] is a reading of all clocks
 //! of a process, which is stored as text.
 
 use std::ffi::CStr;
