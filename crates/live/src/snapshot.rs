@@ -21,52 +21,46 @@ pub const DIFFERENCES: [(&str, &str); 11] = [
     ),
     (
         "Caused waiting",
-        "is what others waited in the collectives to which the rank came last: `caused_ns` of `stats --json`, and its \
-         column `caused`. The verdict goes by what ranks take longer between operations than their peers: a rank may be \
-         last because it had itself waited.",
+        "what others waited in the collectives to which the rank came last (`caused_ns` of `stats --json`). The \
+         verdict of `stats` goes by what ranks take longer between operations than their peers.",
     ),
     (
         "Clocks",
-        "ticks are placed by the clock readings before them, and the GPU's timer by the last 64 bounds of each rank. A \
-         kernel's stamps are compared with those that NCCL reports up to a second later, not with all.",
+        "ticks are placed by the clock readings before them, the GPU's timer by the last 64 bounds of each rank.",
     ),
     (
         "API groups",
-        "a group counts as a whole when all of its operations, transfers and steps have ended. A group in which a call \
-         has no operation, or an operation has no transfers and kernel channels although others of the communicator \
-         have, counts after a minute.",
+        "a group counts when all of its operations, transfers and steps have ended; after a minute if a call has no \
+         operation, or an operation no transfers and kernel channels although others of the communicator have.",
     ),
     (
         "Operations without an end",
-        "such an operation and the rest of its group are open and not counted. If CUPTI or CUDA events report that its \
-         kernel ended, it counts when nothing came for a minute.",
+        "such an operation and the rest of its group are not counted. If CUPTI or CUDA events report that its kernel \
+         ended, it counts when nothing came for a minute.",
     ),
     (
         "A rank that two processes have",
-        "because an id is shared (v1) or a part is a copy: the process that is identified later gets its own \
-         communicator; in an archive it is the later part. What was counted before stays where it was.",
+        "the process that is identified later gets its own communicator; in an archive it is the later part.",
     ),
     ("Arrivals", "not compared for collectives that are made of sends and receives."),
     (
         "Kernels that overlap",
-        "where a rank waits in kernels of two communicators at the same time, both count; an archive counts that time \
-         once, for the kernel that began first. A running job adds a collective as soon as it ends on all ranks, while \
-         a kernel that began earlier may still run.",
+        "where a rank waits in kernels of two communicators at the same time, both count; an archive counts that \
+         time once.",
     ),
     (
         "NCCL before 2.27",
-        "reports no sizes of transfers, so there are no pairs and channels. What proxies waited for counts here; \
-         `stats` leaves these transfers out.",
+        "reports no sizes of transfers: there are no pairs and channels. What proxies waited for counts here, not in \
+         `stats`.",
     ),
     (
         "Late reports",
-        "times by CUPTI or CUDA events count if they come within three seconds. Captured sends and receives count as a \
-         collective until a replay shows that they are none.",
+        "times by CUPTI or CUDA events count if they come within three seconds. Captured sends and receives count as \
+         a collective until a replay shows that they are none.",
     ),
     (
         "Graphs and PXN",
-        "kernels that graphs replay are not used, since the order of a graph's nodes needs all of its kernels. \
-         Transfers that another process does for an operation are not used, either.",
+        "kernels that graphs replay, and transfers that another process does for an operation, are not used.",
     ),
 ];
 

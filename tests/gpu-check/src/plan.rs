@@ -12,7 +12,7 @@ use crate::machine::{Bundle, Machine};
 use crate::options::Options;
 use crate::outcome::{Answer, Outcome, Verdict, with};
 
-/// One question: its name, its number in the list of docs/GPU.md (0: none), its longest time in seconds, whether the
+/// One question: its name, its number (0: none), its longest time in seconds, whether the
 /// doubles can answer it, what answers it, and what is known then.
 type Check = (&'static str, u8, u64, bool, fn(&Context<'_>) -> Answer, &'static str);
 

@@ -3,14 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::job::unreported_events::UNREPORTED_EVENTS;
-use journal::part::nccl_version_text;
 use nccl_events::Table;
 use nccl_events::schema::{Counts, GpuCounts, KindCounts};
 use whole_plugin::{built, kinds, pages};
-
-/// The releases on the page.
-const RELEASES: [u32; 12] =
-    [22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203];
 
 #[test]
 fn the_page_lists_the_unreported_of_the_table() {
@@ -18,23 +13,26 @@ fn the_page_lists_the_unreported_of_the_table() {
 }
 
 fn tables() -> String {
-    let mut text = String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
-    for release in RELEASES {
-        let table = u32::from(Table::for_release(release).expect("a table").number());
-        let spots = UNREPORTED_EVENTS.iter().zip(1..).filter(|(spot, _)| spot.is_in(release, release));
-        let numbers = spots.map(|(_, number)| number.to_string()).collect::<Vec<String>>().join(", ");
-        let (name, kinds) = (nccl_version_text(release), kinds::kinds_of_table(table).join(", "));
-        writeln!(text, "| {name} | v{table} | {kinds} | {numbers} |").expect("a string");
+    let mut text = String::from("| interface | new events |\n|---|---|\n");
+    let mut last: &[&str] = &[];
+    for table in Table::ALL {
+        let kinds = kinds::kinds_of_table(u32::from(table.number()));
+        let new: Vec<&str> = kinds.iter().copied().filter(|kind| !last.contains(kind)).collect();
+        if !new.is_empty() {
+            writeln!(text, "| v{} | {} |", table.number(), new.join(", ")).expect("a string");
+        }
+        last = kinds;
     }
-    text.push_str("\n| | not seen | releases | recorded | why |\n|---|---|---|---|---|\n");
-    for (spot, number) in UNREPORTED_EVENTS.iter().zip(1..) {
+    text.push_str("\n| not seen | releases, recorded | why |\n|---|---|---|\n");
+    for spot in UNREPORTED_EVENTS {
         for words in [spot.unseen, spot.why] {
             let fits = !words.is_empty() && !words.contains(['|', '\n']);
             assert!(fits, "{words:?} breaks the table");
         }
         let (unseen, releases, why) = (spot.unseen, spot.releases(), spot.why);
-        let recorded = spot.when;
-        writeln!(text, "| {number} | {unseen} | {releases} | {recorded} | {why} |").expect("a string");
+        let recorded = spot.when.to_string();
+        let recorded = if recorded == "any" { String::new() } else { format!(", {recorded}") };
+        writeln!(text, "| {unseen} | {releases}{recorded} | {why} |").expect("a string");
     }
     text
 }

@@ -111,11 +111,15 @@ impl Table<'_> {
 
     pub(super) fn markdown(&self) -> String {
         let mut text = self.trees();
-        let _ = write!(text, "| cell | {} |\n| --- |", self.releases.join(" | "));
-        text.push_str(&" --- |".repeat(self.releases.len()));
+        let column = |place: usize| self.rows.iter().map(move |(_, row)| row[place].verdict.cell(true));
+        let places: Vec<usize> = (0..self.releases.len()).collect();
+        let groups: Vec<&[usize]> = places.chunk_by(|one, next| column(*one).eq(column(*next))).collect();
+        let heads = groups.iter().map(|group| group.iter().map(|place| self.releases[*place].as_str()).collect());
+        let heads: Vec<String> = heads.map(|releases: Vec<&str>| releases.join(", ")).collect();
+        let _ = write!(text, "| cell | {} |\n| --- |{}", heads.join(" | "), " --- |".repeat(groups.len()));
         for (cell, row) in &self.rows {
-            let words: Vec<String> = row.iter().map(|outcome| outcome.verdict.cell(true)).collect();
-            let _ = write!(text, "\n| `{}` | {} |", cell.name, words.join(" | "));
+            let words: Vec<String> = groups.iter().map(|group| row[group[0]].verdict.cell(true)).collect();
+            let _ = write!(text, "\n| `{}`: {} | {} |", cell.name, cell.about, words.join(" | "));
         }
         text.push('\n');
         let notes = self.notes();
@@ -124,12 +128,6 @@ impl Table<'_> {
             for note in notes {
                 text.push_str(&wrapped(&note));
             }
-        }
-        text.push_str("\nThe cells:\n\n| cell | what | `nccl-host` | NCCL's settings |\n| --- | --- | --- | --- |\n");
-        for (cell, _) in &self.rows {
-            let settings: Vec<String> = cell.settings.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
-            let (name, about, arguments) = (cell.name, cell.about, cell.arguments);
-            let _ = writeln!(text, "| `{name}` | {about} | `{arguments}` | {} |", settings.join(" "));
         }
         text
     }
