@@ -1,6 +1,7 @@
 //! The tables of variables, attributes and fields of events in `docs/REFERENCE.md` are what the code has (`UPDATE_DOCS=1`
 //! writes them into the page).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use nccl_events::Kind;
@@ -27,31 +28,20 @@ fn the_variables_of_the_plugin() {
     pages::compare("REFERENCE.md", "variables", &table);
 }
 
-/// A cell of a table.
-fn listed(texts: &[String], separator: &str) -> String {
-    if texts.is_empty() { "–".to_owned() } else { texts.join(separator) }
-}
-
-/// The fields that an attribute follows from: "`count` of Coll, P2p".
+/// The fields that an attribute follows from: " (`count`)".
 fn fields(attribute: AttributeId) -> String {
-    let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
-    for field in FIELDS.iter().filter(|field| field.attributes.contains(&attribute)) {
-        match fields.iter_mut().find(|(label, _)| *label == field.label) {
-            Some((_, kinds)) => kinds.push(field.kind.name()),
-            None => fields.push((field.label, vec![field.kind.name()])),
-        }
-    }
-    let texts = fields.iter().map(|(label, kinds)| format!("`{label}` of {}", kinds.join(", ")));
-    listed(&texts.collect::<Vec<_>>(), "; ")
+    let fields = FIELDS.iter().filter(|field| field.attributes.contains(&attribute));
+    let labels: BTreeSet<String> = fields.map(|field| format!("`{}`", field.label)).collect();
+    let labels: Vec<String> = labels.into_iter().collect();
+    if labels.is_empty() { String::new() } else { format!(" ({})", labels.join(", ")) }
 }
 
 #[test]
 fn the_attributes_of_events() {
-    let mut table = String::from("| attribute | type | field | meaning |\n|---|---|---|---|\n");
+    let mut table = String::from("| attribute | meaning |\n|---|---|\n");
     for attribute in AttributeId::ALL {
         let (name, of, meaning) = (attribute.name(), attribute.value_type(), attribute.description());
-        writeln!(table, "| `{name}` | {of:?} | {} | {meaning} |", fields(*attribute))
-            .expect("a string takes everything");
+        writeln!(table, "| `{name}` {of:?} | {meaning}{} |", fields(*attribute)).expect("a string takes everything");
     }
     pages::compare("REFERENCE.md", "attributes", &table);
 }
@@ -63,7 +53,8 @@ fn the_fields_of_events() {
         let fields = FIELDS.iter().filter(|field| field.kind == kind);
         let label = |label: &str, style| format!("`{label}`{}", if style == Style::Rare { "?" } else { "" });
         let labels: Vec<String> = fields.map(|field| label(field.label, field.style)).collect();
-        writeln!(table, "| `{}` | {} |", kind.name(), listed(&labels, ", ")).expect("a string takes everything");
+        let labels = if labels.is_empty() { "none".to_owned() } else { labels.join(", ") };
+        writeln!(table, "| `{}` | {labels} |", kind.name()).expect("a string takes everything");
     }
     pages::compare("REFERENCE.md", "details", &table);
 }

@@ -1,7 +1,7 @@
 //! Checks whether an archive matches its own statements and what readers rely on.
 //!
 //! ```text
-//!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8); the findings, counted by rule
+//!  rules         the table: number, severity, sentence (`check --rules`); the findings, counted by rule
 //!  definitions   references, groups, communicators, the anchor's numbers; every location has complete files with as
 //!                many events as stated, and there are no others
 //!  location      one location at a time: order, nesting, pairs, references of events
@@ -49,11 +49,12 @@ pub struct Report {
     pub events: u64,
     pub faults: u64,
     pub remarks: u64,
-    /// The first findings of each rule.
+    /// The first 20 findings of each rule.
     pub findings: Vec<Finding>,
+    /// By number of a broken rule.
     pub rules: BTreeMap<&'static str, Broken>,
-    /// Rules that need the statements of this project's writer, if another writer made the archive; and those of calls
-    /// in large archives.
+    /// Rules that need the statements of this project's writer, if another writer made the archive; and in archives of
+    /// more than 5 million events those of calls, which `nccl-otf2 hang` judges.
     pub not_applicable: Vec<&'static str>,
     #[serde(skip)]
     pub unlisted: Vec<(Rule, u64)>,

@@ -22,23 +22,7 @@ Examples:
 Faults say that the archive is wrong: a reader may show wrong things, or fail. Remarks say what the archive \
 itself admits: operations that had not ended, events that could not be recorded, ranks that nobody recorded.
 
-Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or wrong usage.
-
---json prints an object:
-  format    version of this description: 2
-  anchor, processes, locations
-  events    that were read
-  faults, remarks
-            how many
-  findings  severity (fault, remark), rule (number), location (id), name, time_ns,
-            message; 20 of each rule at most
-  rules     by number of a broken rule: severity, count and sentence
-  not_applicable
-            numbers of the rules that are not for this archive: those that need the statements of
-            this project's writer, and in archives of more than 5 million events those that
-            `nccl-otf2 hang` judges
---rules --json prints an array: number, severity, scope (any, nccl), sentence.
-New fields may be added; `format` changes when one changes or goes.";
+Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or wrong usage.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -38,9 +38,7 @@ Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --f
 shows that B is not slower by more than this: the interval of every group's median, with the clocks' error, ends below. \
 3 slower: the data shows it, in the median or p99 of any group, and by more than this. 4 the data shows neither: a \
 group's interval reaches further, what cannot be compared takes as much of B's time, or B did not end. stderr says which, and what \
-change the runs show; longer runs show smaller ones.
-
---json prints everything (docs/REFERENCE.md, `diff --json`).";
+change the runs show; longer runs show smaller ones.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -193,9 +193,11 @@ fn opened(request: &Request) -> Result<(Trace, Filter)> {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Json {
     format: u32,
+    /// What was made.
     files: Vec<String>,
     /// As the format counts them: slices, rows, lines.
     events: u64,
+    /// What the recording has and the export lacks, apart from what was not asked for.
     left_out: Vec<LeftOut>,
 }
 
@@ -266,15 +268,21 @@ fn text(request: &Request, outcome: &Outcome) -> Text {
 pub(crate) struct Exported {
     name: String,
     ranks: usize,
+    /// Null if the communicator was left out.
     archive: Option<String>,
+    /// Why it was left out.
     reason: Option<String>,
     collectives: usize,
     messages: usize,
     collectives_left_out: u64,
+    /// Of all ranks: each end of a message counts.
     messages_left_out: u64,
     left_out: Vec<IncompleteLeftOut>,
+    /// Events that are later than recorded, so that no two of a rank have one time.
     events_moved: u64,
+    /// By how much at most.
     moved_ns: u64,
+    /// Of each rank.
     processes: Vec<String>,
 }
 
@@ -589,4 +597,4 @@ but no transfers that one process does for another (PXN), which have no rank the
 --from and --to keep what runs in this time, whole. Scalasca takes --comm only.
 
 Exit codes: 0 exported, 1 a communicator was left out (scalasca), or a journal is damaged or cannot be read (jsonl), \
-2 nothing was exported, or wrong usage. docs/REFERENCE.md has the fields of --json.";
+2 nothing was exported, or wrong usage.";

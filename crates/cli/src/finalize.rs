@@ -52,7 +52,7 @@ Journals that were put elsewhere (NCCL_OTF2_JOURNAL_DIR) are written where they 
   nccl-otf2 finalize trace
 
 Exit codes: 0 everything recorded is in the archive, 1 something is missing from it (a part, or what could not be read of a \
-damaged one), 2 no archive could be made. With --shard: 0 its parts are written, 1 some are not. docs/REFERENCE.md has the fields of --json.";
+damaged one), 2 no archive could be made. With --shard: 0 its parts are written, 1 some are not.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -98,13 +98,17 @@ fn shard(text: &str) -> Result<(usize, usize), String> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Part {
     name: String,
+    /// `written`, `done`, `live`, `empty`, `elsewhere` or `failed`.
     state: &'static str,
+    /// Of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Only of a part that was written now, like `records`.
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<u64>,
+    /// Unusable pieces of its journal, `process.json` and `late.json`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
 }
@@ -112,10 +116,15 @@ pub(crate) struct Part {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Report {
     format: u32,
+    /// Whether everything recorded is in the archive.
     complete: bool,
+    /// Whether anything was done.
     changed: bool,
+    /// For each process.
     parts: Vec<Part>,
+    /// Null if there is none.
     archive: Option<Summary>,
+    /// Only if something hung or might have, or the verdict is CANNOT TELL: what `hang.json` keeps.
     hang: Option<Ending>,
 }
 
@@ -613,6 +622,7 @@ pub(crate) struct Summary {
     pub(crate) communicators: u64,
     pub(crate) ranks_missing: u64,
     pub(crate) unfinished: u64,
+    /// Callbacks that could not be recorded.
     pub(crate) lost: u64,
     pub(crate) problems: u64,
     /// NCCL's dumps of hosts' topology that could not be used. Graphs, often of small communicators, do not count.

@@ -37,7 +37,7 @@ compared, and that is said.
 
 How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows who called what; standard (the \
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
-what the GPU does. docs/HANG.md says how to read the report, docs/REFERENCE.md has the fields of --json.
+what the GPU does. docs/HANG.md says how to read the report.
 
 NVTX ranges of NCCL and of the program, which `run` records, say in which call of NCCL each rank is, also while \
 communicators are made, split or destroyed, and in which part of the program: `load_batch`.
@@ -84,7 +84,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "DUMPS")]
     flight_recorder: Option<PathBuf>,
 
-    /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }

@@ -29,25 +29,7 @@ between Score-P's events of the same thread, where Score-P says which thread tha
 Processes are found by host and process id, else by their rank: the launcher's, or NCCL's in a communicator as large \
 as MPI_COMM_WORLD.
 
-Exit codes: 0 merged, 2 not merged, or wrong usage.
-
---json prints an object:
-  format    version of this description: 1
-  archive   the anchor of what was written; null with --dry-run
-  clock     anchors (exact), or guess
-  scorep    anchor, creator, timer (tsc, clock_gettime, gettimeofday),
-            ticks_per_second and processes
-  nccl      for each archive: anchor and processes
-  pairs     for each of NCCL's processes: name, host, process_id, rank, locations,
-            events, begins_after_ns (after the trace's begin; null where it has
-            no events), by (map, process, rank, communicator),
-            scorep (host, process_id, rank)
-  calls     of threads that call NCCL: on_score_p_locations (number), own_locations
-            (threads and reason of those that have a location of NCCL's); null with
-            --for scalasca
-  locations, events
-            of what was written; null with --dry-run
-New fields may be added; `format` changes when one changes or goes.";
+Exit codes: 0 merged, 2 not merged, or wrong usage.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -99,6 +81,7 @@ fn seconds_from_0(text: &str) -> Result<f64, String> {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Json<'a> {
     format: u32,
+    /// The anchor that was written; null with `--dry-run`, like `locations` and `events`.
     archive: Option<String>,
     #[serde(flatten)]
     report: &'a Report<'a>,

@@ -38,9 +38,7 @@ transfer and waiting. Long tables keep the rows that lost most, and say how many
 the page, from which it loads what is looked at; keep the two together. It needs memory for all events.
 
 With --diff the page is that of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether that is more \
-than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.
-
-docs/REFERENCE.md has the fields of --json.";
+than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -85,10 +83,13 @@ pub(crate) struct Request {
 pub(crate) struct Summary {
     page: String,
     bytes: usize,
+    /// Instances of regions in the archive, of the time and ranks asked for.
     events: usize,
     events_in_page: usize,
+    /// The folder of events beside the page; null without one.
     folder: Option<String>,
     files: usize,
+    /// The first sentence of the page.
     verdict: String,
 }
 

@@ -26,7 +26,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_DIR",
         values: "path",
         default: "`nccl-otf2-<job id>`, without a job id `nccl-otf2-<date>-<time>`",
-        doc: "Where the archive goes: one directory for all processes of a job. `%h` host, `%p` process id, `%j` job id, `%r` rank, `%%` a percent sign. Without a job id in the environment each process chooses its own time: set this variable for jobs of several processes (`nccl-otf2 run` does).",
+        doc: "Where the archive goes: one directory for all processes of a job. `%h` host, `%p` process id, `%j` job id, `%r` rank, `%%` a percent sign. For jobs of several processes without a job id, set it (`nccl-otf2 run` does): each process chooses its own time.",
         set: |config, value| {
             config.directory = not_empty(value);
             Ok(())
@@ -36,7 +36,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_JOB",
         values: "text",
         default: "the id that the batch system or the launcher gives the job, with its step",
-        doc: "The job that the process belongs to. A directory has one job's archive; what another job records there goes into its `jobs/<job>` ([RECORDING.md](RECORDING.md#one-directory-one-job)). Set it to the same text to make one archive of processes with different ids, such as steps of a Slurm job. `nccl-otf2 run` sets it if there is no id.",
+        doc: "The job that the process belongs to ([RECORDING.md](RECORDING.md#one-directory-one-job)). The same text makes one archive of processes with different ids, such as steps of a Slurm job. `nccl-otf2 run` sets it if there is no id.",
         // The journal's `JobEnvironment` reads all job ids together.
         set: |_, _| Ok(()),
     },
@@ -44,7 +44,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_EVENTS",
         values: "preset, kinds or number, comma-separated",
         default: "`standard`",
-        doc: "What to record. `light`: GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, CeColl, CeSync, CeBatch. `standard`: light and ProxyOp. `full`: everything. Kinds by NCCL's names in any case, with `-` in front to leave one out (`standard,KernelCh,-ProxyOp`; `-KernelCh` leaves out KernelPhase as well, with which NCCL would add it again), or NCCL's mask as a number (`0x80e`). `NCCL_PROFILE_EVENT_MASK` (a number) is used when this is not set.",
+        doc: "What to record. `light`: GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, CeColl, CeSync, CeBatch. `standard`: light and ProxyOp. `full`: everything. Kinds by NCCL's names in any case, with `-` in front to leave one out (`standard,KernelCh,-ProxyOp`; `-KernelCh` leaves out KernelPhase too), or NCCL's mask (`0x80e`). If it is not set, `NCCL_PROFILE_EVENT_MASK` (a number) is used.",
         set: |config, value| put(&mut config.mask, event_mask(value)),
     },
     Variable {
@@ -62,35 +62,35 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_FLIGHT_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`64M`; with `NCCL_OTF2_FLIGHT_SECONDS`, `NCCL_OTF2_MAX_SIZE`",
-        doc: "With `NCCL_OTF2_MODE=flight`: largest disk space of one process. The oldest records are removed first, but each recording thread keeps 1M to 2M, even if that is more. At least 8M.",
+        doc: "With `NCCL_OTF2_MODE=flight`: largest disk space of one process, at least 8M. The oldest records are removed first, but each recording thread keeps 1M to 2M, even if that is more.",
         set: flight_size,
     },
     Variable {
         name: "NCCL_OTF2_FLIGHT_SECONDS",
         values: "seconds",
         default: "not limited",
-        doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept at least; they are removed by the mebibyte.",
+        doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept at least.",
         set: flight_seconds,
     },
     Variable {
         name: "NCCL_OTF2_DUMP_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`USR2`",
-        doc: "The signal that asks for a snapshot of the job ([RECORDING.md](RECORDING.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called too. The default action, which would end the process, is not taken.",
+        doc: "The signal that asks for a snapshot of the job ([RECORDING.md](RECORDING.md#snapshots-of-a-running-job)), sent to any of its processes. The program's own handler is called too; the default action, which would end the process, is not taken.",
         set: |config, value| put(&mut config.dump_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_TOGGLE_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
-        doc: "The signal that switches the recording of the process that receives it off, and on again ([RECORDING.md](RECORDING.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, from which it must differ.",
+        doc: "The signal that switches the recording of one process off, and on again ([RECORDING.md](RECORDING.md#switch-recording-while-the-job-runs)). Must differ from `NCCL_OTF2_DUMP_SIGNAL`, and treats handlers alike.",
         set: |config, value| put(&mut config.toggle_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_STEPS",
         values: "`100-200`, `100-`, comma-separated; `NAME`, `NAME:100-200`; or `none`",
         default: "`none`",
-        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1; or the program's NVTX ranges with a name, counted from 1 on each thread ([RECORDING.md](RECORDING.md#record-only-some-steps)). Collectives in a CUDA graph count at capture, not at each replay (from NCCL 2.28 on).",
+        doc: "Steps to record ([RECORDING.md](RECORDING.md#record-only-some-steps)): collectives of the largest communicator, counted from 1; or the program's NVTX ranges with a name, counted from 1 on each thread.",
         set: |config, value| {
             let steps = StepRanges::parse(value);
             put(&mut config.steps, steps.map_err(|reason| format!("{reason}; all is recorded")))
@@ -100,7 +100,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_JOURNAL_DIR",
         values: "path (with `%h %p %j %r`)",
         default: "inside `NCCL_OTF2_DIR`",
-        doc: "Directory of the journals while the job runs. Use node-local storage if the output directory is slow to map (some network file systems) or small. Such a journal can be turned into an archive only on its own node.",
+        doc: "Directory of the journals while the job runs: node-local storage if the output directory is small or slow to map (some network file systems). Only their own node can turn such journals into an archive.",
         set: |config, value| {
             config.journal_directory = not_empty(value);
             Ok(())
@@ -110,21 +110,21 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MAX_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`8G`",
-        doc: "Largest disk space for the journal of one process. At least 3M: each recording thread needs 1M, the plugin's own thread another. When the limit is reached, recording stops, the rest is counted, and the archive says so.",
+        doc: "Largest disk space for the journal of one process, at least 3M: 1M for each recording thread and for the plugin's own. At the limit recording stops, and the archive counts what is missing.",
         set: max_size,
     },
     Variable {
         name: "NCCL_OTF2_FINALIZE",
         values: "`inline` or `offline`",
         default: "`inline`",
-        doc: "`inline` writes the archive at the last `ncclCommDestroy` or at exit; `offline` leaves the journals to `nccl-otf2 finalize`.",
+        doc: "`inline` writes the archive at the last `ncclCommDestroy` or at exit; `offline` leaves that to `nccl-otf2 finalize`.",
         set: |config, value| put(&mut config.finalize, choice(value, Finalize::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_FINALIZE_TIMEOUT",
         values: "seconds",
         default: "`60`",
-        doc: "Longest time for writing inline. After that the journal stays and the closing line names the command that finishes the work.",
+        doc: "Longest time for writing inline. After that the journal stays, and the closing line names the command that finishes the work.",
         set: |config, value| {
             let seconds = value.parse().map(Duration::from_secs);
             let seconds = seconds.map_err(|_| "not a number of seconds; 60 is used".to_owned());
@@ -135,28 +135,28 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_KEEP_JOURNAL",
         values: "`0` or `1`",
         default: "`0`",
-        doc: "Keep the journal after it was written, so that another version can write it again. A damaged journal is kept anyway.",
+        doc: "Keep the journal after it was written, so that another version can write it again. A damaged journal is always kept.",
         set: |config, value| put(&mut config.keep_journal, choice(value, &[("0", false), ("1", true)])),
     },
     Variable {
         name: "NCCL_OTF2_LEVEL",
         values: "`light`, `standard` or `full`",
         default: "`full`",
-        doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still determines when operations ran. `nccl-otf2 finalize --level` changes it afterwards if the journals were kept.",
+        doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still determines when operations ran. `nccl-otf2 finalize --level` changes it later if the journals were kept.",
         set: |config, value| put(&mut config.level, choice(value, Level::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_GPU",
         values: "`auto`, `cupti`, `events` or `off`",
         default: "`auto`",
-        doc: "How GPU work that NCCL launched is timed ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: the plugin calls nothing of CUDA's, and the trace does not name the GPUs.",
+        doc: "How GPU work of NCCL is timed ([GPU.md](GPU.md)): `cupti` by CUPTI's records, `events` by CUDA events, which disturb no other tool, `auto` by CUPTI unless another tool may use it. `off`: the plugin calls nothing of CUDA's, and the trace does not name the GPUs.",
         set: |config, value| put(&mut config.gpu.backend, choice(value, BackendChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_KERNELS",
         values: "`nccl` or `all`",
         default: "`nccl`",
-        doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process. `all` has no effect if CUDA events time GPU work, as they do beside PyTorch unless `NCCL_OTF2_GPU=cupti` is also set; a warning says so.",
+        doc: "With CUPTI: record NCCL's kernels, or all of the process. CUDA events, which `auto` uses beside PyTorch, time NCCL's only: `all` then needs `NCCL_OTF2_GPU=cupti` too, as a warning says.",
         set: |config, value| put(&mut config.gpu.kernels, choice(value, CuptiKernels::CHOICES)),
     },
     Variable {
@@ -173,35 +173,35 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_SCOREP",
         values: "`auto`, `on`, `calls` or `off`",
         default: "`auto`",
-        doc: "What Score-P is shown if it measures the same process ([SCOREP.md](SCOREP.md#7-live)), beside NCCL's archive. `on`: calls and operations. `calls`: calls only, on the locations of threads, which Scalasca's trace analyser reads. `on` and `calls` warn if that is impossible. `auto`: like `calls` if Scalasca drives the measurement, else like `on`, without warnings.",
+        doc: "What Score-P is shown if it measures the same process ([SCOREP.md](SCOREP.md#7-live)). `on`: calls and operations. `calls`: calls only, on the locations of threads, which Scalasca's trace analyser reads. Both warn if that is impossible. `auto`: `calls` if Scalasca drives the measurement, else `on`, without warnings.",
         set: |config, value| put(&mut config.scorep, choice(value, ScorepMode::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_NVTX",
         values: "`auto`, `nccl`, `all` or `off`",
         default: "`auto`",
-        doc: "Which ranges are recorded if `NVTX_INJECTION64_PATH` is the plugin's library, as `nccl-otf2 run` sets it ([GUIDE.md](GUIDE.md#which-part-of-my-program)). `nccl`: NCCL's own, which show calls that its profiler interface lacks. `auto`: these and the program's, without those of CUDA's libraries (cuBLAS, cuDNN, CCCL, TensorRT …). `all`: every domain. `off`: none.",
+        doc: "Which NVTX ranges are recorded ([GUIDE.md](GUIDE.md#which-part-of-my-program)) if `NVTX_INJECTION64_PATH` is the plugin's library, as `nccl-otf2 run` sets it. `nccl`: NCCL's own, which show calls that its profiler interface lacks. `auto`: also the program's, without those of CUDA's libraries (cuBLAS, cuDNN, CCCL, TensorRT …). `all`: every domain.",
         set: |config, value| put(&mut config.nvtx, choice(value, NvtxChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_TOPOLOGY",
         values: "`auto`, `on` or `off`",
         default: "`auto`",
-        doc: "Whether `nccl-otf2 run` has NCCL write its topology ([RECORDING.md](RECORDING.md#topology)). `auto`: not where NVLink connects hosts. The plugin alone cannot: the variable has no effect without `run`.",
+        doc: "Whether `nccl-otf2 run` has NCCL write its topology ([RECORDING.md](RECORDING.md#topology)). `auto`: not where NVLink connects hosts. No effect without `run`.",
         set: |config, value| put(&mut config.topology, choice(value, TopologyChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CHAIN",
         values: "names or paths, comma-separated, 4 at most",
         default: "none",
-        doc: "Other profiler plugins to load behind this one ([RECORDING.md](RECORDING.md#together-with-other-profiler-plugins)). A name is searched as `libnccl-profiler-NAME.so`, then unchanged; with a `/` it is a path. Each plugin is called by its best table and gets the events that it asks for. An unusable plugin is left out with a warning.",
+        doc: "Other profiler plugins to load behind this one ([RECORDING.md](RECORDING.md#together-with-other-profiler-plugins)). A name is searched as `libnccl-profiler-NAME.so`, then unchanged; with a `/` it is a path.",
         set: chained,
     },
     Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
-        doc: "`normal`: one line at the start and one at the end in NCCL's log (`NCCL_DEBUG=INFO` shows them); warnings also on stderr. `quiet`: warnings only. `verbose`: both lines also on stderr, with the decisions taken. NCCL before 2.27 gives plugins no log, so only `verbose` shows the lines.",
+        doc: "`normal`: one line at the start and one at the end in NCCL's log (`NCCL_DEBUG=INFO` shows them); warnings also on stderr. `quiet`: warnings only. `verbose`: both lines also on stderr, with the decisions taken. Before NCCL 2.27, which gives plugins no log, only `verbose` shows the lines.",
         set: |config, value| put(&mut config.verbosity, choice(value, Verbosity::CHOICES)),
     },
 ];

@@ -41,8 +41,7 @@ to the output directory, and removed.
 
 Not seen: what a job script sets later, quotas, and libraries that a program finds by paths of its own.
 
-Exit codes: 0 no problem, 1 a problem, 2 wrong usage, or a named file that cannot be read. docs/REFERENCE.md has the \
-fields of --json.";
+Exit codes: 0 no problem, 1 a problem, 2 wrong usage, or a named file that cannot be read.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -56,7 +55,7 @@ pub(crate) struct Request {
     #[arg(long)]
     all: bool,
 
-    /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -432,8 +431,10 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
+    /// What was looked at.
     pub(crate) topic: &'static str,
     pub(crate) text: String,
+    /// What to do; null for nothing.
     pub(crate) advice: Option<String>,
 }
 
@@ -489,22 +490,30 @@ pub(crate) struct NcclRow {
     pub(crate) found_by: String,
     pub(crate) is_rccl: bool,
     pub(crate) release: String,
+    /// Null if unknown.
     pub(crate) cuda: Option<String>,
     /// The version of the profiler table that it would call; 0 for none.
     pub(crate) table: u8,
     /// The names under which it would look for a profiler plugin, in this order.
     pub(crate) plugin_names: Vec<String>,
+    /// The file that it would load; null for none.
     pub(crate) plugin: Option<String>,
+    /// `nccl-profiler-otf2`, or another profiler's name; null for none.
     pub(crate) profiler: Option<&'static str>,
+    /// What this release does not report.
     pub(crate) unreported: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Report {
     pub(crate) format: u32,
+    /// The worst of the findings; `problem`: exit code 1.
     pub(crate) level: Level,
+    /// The first line.
     pub(crate) text: String,
+    /// Each library that was found.
     pub(crate) nccl: Vec<NcclRow>,
+    /// The worst first.
     pub(crate) findings: Vec<Finding>,
 }
 

@@ -38,42 +38,7 @@ those of the operation, not of the call. `timing` says what they were measured b
   kernelch-host  the host's times: when NCCL saw these channels start and stop
   shared-kernel  while the other operations of its kernel ran
   proxy          from the launch to the last network transfer
-  enqueue        only the time it took to queue them, not how long they ran
-
---json prints an object:
-  format         version of this description: 1
-  anchor, creator, nccl_versions, profiler_tables, plugin_versions,
-  event_sets, steps (NCCL_OTF2_STEPS), commands, job
-  other_jobs     directories of other jobs that recorded into this one; they
-                 are not in this archive
-  start_ns       first event, in ns since 1970; null where it is not known
-  duration_ns    from there to the last one
-  locations, events
-  hosts          name, processes
-  processes      name, host, gpus, locations, events
-  communicators  name, ranks, ranks_recorded, collectives (records of all
-                 ranks by OTF2's operation), sends, receives, bytes_sent and
-                 bytes_received of messages
-  operations     function, bytes_min and bytes_max (of the class), count,
-                 unfinished, timing (count by source), duration_ns {min,
-                 median, max, total} of those that ended, algbw and busbw in
-                 bytes per second {median, max}; null where there is none
-  messages       communicator, from, to, count, bytes
-  completeness   kinds {kind: {seen, written, ...}}, other,
-                 callbacks_lost, callbacks_late (when recording had ended),
-                 switches (times that recording was switched off or on),
-                 problems, problem_count, parts_left_out, topology_unused,
-                 ranks_missing, ranks_impossible {number, lines}, collectives_unmatched, matching {mismatches
-                 by kind, ranks_behind, unknown: number and lines of each}
-  unreported     what this release of NCCL does not report, as far as it
-                 is known: nobody can find it in the archive
-  gpus           backends (how work of GPUs was recorded), notices (what was decided and
-                 what went wrong), numbers (docs/REFERENCE.md §7), clocks (a line each)
-  clock          the archive's statements on its clocks
-  recording      flight {processes, complete_from_ns (since 1970), lines},
-                 switches (a line each time recording was switched), pxn
-                 {transfers, counted, unresolved, lines}; null where there is none
-New fields may be added; `format` changes when one changes or goes.";
+  enqueue        only the time it took to queue them, not how long they ran";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -13,7 +13,6 @@ use otf2::{CommRef, Event, EventKind, LocationGroupRef, LocationRef, RegionRef};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The help of `info` documents the fields.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tables {
     pub(crate) events: u64,
@@ -83,6 +82,7 @@ pub(crate) struct Report<'a> {
     other_jobs: Vec<String>,
     /// The beginning of the recording, in ns since 1970.
     start_ns: Option<u64>,
+    /// From the first event to the last.
     duration_ns: u64,
     locations: usize,
     /// What the NCCL releases of the job do not report.
@@ -99,6 +99,7 @@ pub(crate) struct Report<'a> {
 #[derive(Serialize, JsonSchema)]
 struct Gpus {
     backends: Vec<String>,
+    /// What was decided, and what went wrong.
     notices: Vec<String>,
     /// Numbers other than 0, named as in `docs/REFERENCE.md` §7 but in lower case.
     numbers: BTreeMap<String, u64>,
@@ -259,16 +260,21 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// One function and size class; the help of `info` documents the fields.
+/// One function and size class.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct OperationRow {
     pub(crate) function: String,
+    /// Of the size class, as `bytes_max`.
     pub(crate) bytes_min: u64,
     pub(crate) bytes_max: u64,
+    /// Counted on every rank that ran it: an all-reduce of 8 ranks counts 8 times.
     pub(crate) count: u64,
     pub(crate) unfinished: u64,
+    /// Count by kind of timing.
     pub(crate) timing: BTreeMap<String, u64>,
+    /// Of those that ended; null if there is none.
     pub(crate) duration_ns: Option<Durations>,
+    /// In bytes per second, as `busbw`; null if there is none.
     pub(crate) algbw: Option<Bandwidths>,
     pub(crate) busbw: Option<Bandwidths>,
 }
@@ -334,6 +340,7 @@ pub(crate) struct CommunicatorRow {
     pub(crate) id: String,
     pub(crate) ranks: u64,
     pub(crate) ranks_recorded: u64,
+    /// Records of all ranks, by OTF2's operation.
     pub(crate) collectives: BTreeMap<String, u64>,
     pub(crate) sends: u64,
     pub(crate) receives: u64,

@@ -55,7 +55,7 @@ counts. `nccl-otf2 export --format nccl-tests` writes the commands to measure on
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 
---json prints the whole report (docs/REFERENCE.md, `stats --json`), --csv one table with plain numbers: times in ns, \
+--json prints the whole report, --csv one table with plain numbers: times in ns, \
 sizes in bytes, rates in bytes per second.";
 
 #[derive(Debug, Args)]

@@ -65,7 +65,7 @@ pub(crate) struct Request {
     #[arg(long)]
     once: bool,
 
-    /// Print once, as JSON (docs/REFERENCE.md, `top --json`)
+    /// Print once, as JSON
     #[arg(long)]
     json: bool,
 }

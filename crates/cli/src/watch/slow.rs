@@ -44,6 +44,7 @@ pub(crate) struct Limits {
 struct Class {
     communicator: String,
     function: String,
+    /// The smallest size of the class.
     size_class: u64,
     timing: &'static str,
     algorithm: String,
@@ -66,6 +67,7 @@ struct Row {
     count: u64,
     algbw: f64,
     usual_algbw: f64,
+    /// How many intervals `usual_algbw` is the median of.
     intervals: usize,
 }
 
@@ -74,11 +76,12 @@ struct LastRow {
     communicator: String,
     rank: u32,
     part: String,
+    /// How often it was last in the interval.
     last: u64,
     caused_waiting_ns: u64,
 }
 
-/// The report of slow operations, described in `docs/REFERENCE.md` §9.
+/// The report of slow collectives.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Report {
     format: u32,
@@ -94,6 +97,7 @@ pub(crate) struct Report {
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Verdict {
+    /// False: nothing is slow any more.
     pub(crate) found: bool,
     kind: &'static str,
     pub(crate) line: String,
@@ -375,7 +379,7 @@ verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --
   nccl-otf2 watch trace --once --on-hang ./page.sh      from cron
 
 A command is run by /bin/sh, with the report as JSON on its stdin: that of `nccl-otf2 hang --json`, or of slow \
-collectives (docs/REFERENCE.md, `watch`). It need not read it. It has --command-limit seconds, then it and what \
+collectives (`--json-schema`). It need not read it. It has --command-limit seconds, then it and what \
 it started are killed, but for processes of other users and those that cleared their environment; watching continues \
 meanwhile. stderr says how it ended. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
 reported since the last time that nothing was found. Who watches anew reports what hangs then once more.

@@ -6,13 +6,11 @@ mod structure;
 mod time;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use otf2::CollectiveOp;
 use serde_json::Value;
-use whole_plugin::pages;
 
 use super::fixture::{BROADCAST, Fixture, KERNEL, LAUNCH, Step};
 use super::support::{Scratch, ToolOutput};
@@ -164,15 +162,4 @@ fn the_rules_that_are_listed_are_those_that_are_tested() {
     // A rule may have several cases, one after the other.
     tested.dedup();
     assert_eq!(listed, tested);
-}
-
-#[test]
-fn the_page_lists_the_rules() {
-    let mut table = String::from("| rule | severity | archives | what holds |\n|---|---|---|---|\n");
-    for rule in rules(&Scratch::new()) {
-        let [number, severity, scope, sentence] =
-            ["number", "severity", "scope", "sentence"].map(|name| rule[name].as_str().expect("a text"));
-        writeln!(table, "| {number} | {severity} | {scope} | {sentence} |").expect("a string takes everything");
-    }
-    pages::compare("REFERENCE.md", "rules", &table);
 }

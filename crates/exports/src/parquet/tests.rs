@@ -1,5 +1,6 @@
 //! Checks that the columns match docs/REFERENCE.md.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::parquet::columns;
@@ -30,16 +31,23 @@ where
     columns.collect()
 }
 
+fn block<'p>(page: &'p str, name: &str) -> &'p str {
+    let marks = [format!("<!-- parquet {name} -->\n"), format!("<!-- end parquet {name} -->")];
+    let (_, rest) = page.split_once(&marks[0]).unwrap_or_else(|| panic!("no {}", marks[0]));
+    rest.split_once(&marks[1]).expect("the end").0
+}
+
+/// The list of a table's columns: "`instance` int64, `communicator` int32".
 fn documented(page: &str, table: &str) -> Vec<[String; 2]> {
-    let marks = [format!("<!-- parquet {table} -->"), format!("<!-- end parquet {table} -->")];
-    let [from, to] = marks.map(|mark| page.find(&mark).unwrap_or_else(|| panic!("no {mark}")));
-    let lines = page[from..to].lines().filter(|line| line.starts_with("| `"));
-    lines
-        .map(|line| {
-            let mut cells = line.split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).skip(1);
-            [(); 2].map(|()| cells.next().expect("a cell"))
-        })
-        .collect()
+    let text = block(page, table).replace('\n', " ");
+    let columns = text.trim().split(", ").map(|column| column.split_once(' ').expect("a name and a type"));
+    columns.map(|(name, of)| [name.trim_matches('`').to_owned(), of.to_owned()]).collect()
+}
+
+/// The columns that the page explains.
+fn explained(page: &str) -> BTreeSet<String> {
+    let cells = block(page, "columns").lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    cells.flat_map(|cell| cell.split(", ").map(|name| name.trim_matches('`').to_owned())).collect()
 }
 
 #[test]
@@ -56,6 +64,8 @@ fn the_reference_has_all_columns() {
         ("steps", columns(|_: columns::Step<'_>| ())),
         ("kernels", columns(|_: columns::Kernel<'_>| ())),
     ];
+    let names = tables.iter().flat_map(|(_, columns)| columns).map(|[name, _]| name.clone());
+    assert_eq!(names.collect::<BTreeSet<String>>(), explained(&page));
     for (table, columns) in tables {
         assert_eq!(columns, documented(&page, table), "{table}");
     }

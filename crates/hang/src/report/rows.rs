@@ -1,5 +1,5 @@
-//! The report as data: `docs/REFERENCE.md` §9 describes the fields. The text is generated from it. Also readable names
-//! of operations, ranks and communicators, and of the calls and ranges that a rank is in.
+//! The report as data, from which the text is generated; `hang --json-schema` has its comments. Also readable names of
+//! operations, ranks and communicators, and of the calls and ranges that a rank is in.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,17 +21,20 @@ pub struct Report {
     pub directory: String,
     /// The moment of judgement, CLOCK_REALTIME ns.
     pub time_ns: u64,
+    /// `--after`, in ns.
     pub after_ns: u64,
     /// `journals` or `archive`.
     #[serde(default)]
     pub source: Name,
     pub verdict: Verdict,
+    /// The likeliest first.
     pub suspects: Vec<SuspectRow>,
     /// Only with the verdict `quiet`.
     pub quiet: Option<QuietReport>,
     /// What each rank is in, where its process recorded NVTX ranges.
     #[serde(default)]
     pub ranks: Vec<DoingRow>,
+    /// What is unknown, and what would show it.
     pub unknown: Vec<String>,
     pub processes: Vec<ProcessRow>,
     pub communicators: Vec<CommRow>,
@@ -136,11 +139,15 @@ pub enum Kind {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SuspectRow {
     pub reason: Name,
+    /// Empty if it is being made, or unknown.
     pub communicator: String,
+    /// Rank in the communicator, else in the job; a mere number if neither is known.
     pub rank: u32,
     /// The suspect's number in the job; `None` if unknown.
     pub job_rank: Option<u32>,
+    /// `host:pid`; null if it was not recorded.
     pub process: Option<String>,
+    /// Ranks that wait for the suspect; 0 for a stopped process, for which nobody waits.
     pub ranks_blocked: usize,
     pub text: String,
     pub advice: Option<String>,
@@ -174,6 +181,7 @@ pub struct DoingRow {
     pub process_state: Name,
     /// If false, `call` is not known.
     pub reports_calls: bool,
+    /// The NCCL call that has not returned; null outside NCCL.
     pub call: Option<CallRow>,
     /// The program's ranges, outermost first; those around the call if there is one.
     pub ranges: Vec<RangeRow>,
@@ -184,6 +192,7 @@ pub struct DoingRow {
 pub struct CallRow {
     pub name: String,
     pub for_ns: u64,
+    /// NCCL's id, as `parent`; null, like the rest, unless NCCL has stated it.
     pub communicator: Option<String>,
     pub parent: Option<String>,
     pub rank: Option<i64>,
@@ -194,6 +203,7 @@ pub struct CallRow {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct RangeRow {
+    /// Empty: NVTX's default domain.
     pub domain: String,
     pub name: String,
     pub for_ns: u64,
@@ -201,7 +211,9 @@ pub struct RangeRow {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuietReport {
+    /// Since NCCL last called the plugin in any process.
     pub for_ns: u64,
+    /// Whether calls are recorded.
     pub reports_calls: bool,
     /// Whether calls that make, split or end communicators are reported, too.
     #[serde(default)]
@@ -215,13 +227,16 @@ pub struct QuietReport {
 pub struct QuietRow {
     pub rank: Option<u32>,
     pub job_rank: Option<u32>,
+    /// Null, as `rank`, before there is one.
     pub communicator: Option<String>,
     pub process: String,
     pub launcher_rank: Option<u32>,
     pub process_state: Name,
     /// Time since NCCL last called the plugin in the process.
     pub quiet_ns: u64,
+    /// Calls that have not returned.
     pub inside: Vec<String>,
+    /// Its last operation.
     pub text: String,
 }
 
@@ -231,8 +246,12 @@ pub struct ProcessRow {
     pub host: String,
     pub pid: u32,
     pub launcher_rank: Option<u32>,
+    /// `running`, `stopped`, `gone`, `ended`, `silent`; `not-known` for an archive, or if files that would show it are
+    /// damaged.
     pub process_state: Name,
+    /// Since 1970.
     pub last_record_ns: u64,
+    /// NCCL's last callback, since 1970; 0: none.
     pub last_event_ns: u64,
     pub has_journal: bool,
     pub problems: Vec<String>,
@@ -244,6 +263,7 @@ pub struct CommRow {
     pub id: String,
     pub ranks: u32,
     pub ranks_known: bool,
+    /// Whether its ranks are those of the job.
     #[serde(default)]
     pub has_all_ranks: bool,
     pub ranks_missing: Vec<u32>,
@@ -277,6 +297,7 @@ pub struct SequenceRow {
     pub from_beginning: bool,
     pub last_complete: Option<CollectiveRow>,
     pub first_incomplete: Option<CollectiveRow>,
+    /// Ranks that have entered the first incomplete collective.
     pub entered: Vec<u32>,
     pub not_entered: Vec<u32>,
     /// The ranks of flight recordings whose position in the order is unknown.
@@ -339,6 +360,7 @@ pub struct RankRow {
     /// Progress in the first incomplete collective, else in the rank's last.
     pub stage: Name,
     pub for_ns: Option<u64>,
+    /// Calls that have not returned.
     pub inside: Vec<String>,
     pub waits: Vec<WaitRow>,
     pub text: String,
@@ -350,6 +372,7 @@ pub struct WaitRow {
     pub direction: Name,
     pub peer: i32,
     pub state: Name,
+    /// From 0; null if it was not recorded.
     pub step: Option<i32>,
     pub steps: i32,
     pub for_ns: u64,

@@ -18,6 +18,7 @@ fn name(family: &Family) -> String {
 #[test]
 fn the_reference_has_all_metrics() {
     let families = ours();
+    let mut last = String::new();
     let rows = families.iter().map(|family| {
         let labels = family.samples[0].labels.iter().map(|(name, _)| *name);
         let labels: Vec<String> = labels
@@ -25,8 +26,11 @@ fn the_reference_has_all_metrics() {
             .map(|text| format!("`{text}`"))
             .collect();
         let kind = format!("{:?}", family.kind).to_lowercase();
-        let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
-        format!("| `{}` | {kind} | {labels} | {} |\n", name(family), family.help)
+        let labels = if labels.is_empty() { "none".to_owned() } else { labels.join(", ") };
+        let shown = if labels == last { "" } else { &labels };
+        let row = format!("| `{}` | {kind} | {shown} | {} |\n", name(family), family.help);
+        last = labels;
+        row
     });
     let table = format!("| metric | type | labels | meaning |\n|---|---|---|---|\n{}", rows.collect::<String>());
     pages::compare("REFERENCE.md", "metrics", &table);
