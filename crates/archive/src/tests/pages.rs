@@ -37,17 +37,17 @@ fn tables() -> String {
     text
 }
 
-/// The names in a table's first column; each must have a description.
+/// The names in a table's first column; each row must have a description.
 fn names(table: &str) -> Vec<String> {
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     // The first row is the heading.
-    let rows = rows.skip(1).map(|row| {
+    let rows = rows.skip(1).flat_map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
         let &[name, what] = &cells[..] else {
             panic!("two columns: {row}");
         };
         assert!(what.len() > 3, "nothing is said of {name}");
-        name.trim_matches('`').to_owned()
+        name.split(", ").map(|name| name.trim_matches('`').to_owned())
     });
     rows.collect()
 }
