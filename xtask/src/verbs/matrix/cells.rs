@@ -163,7 +163,7 @@ pub(super) const CELLS: &[Cell] = &[
         ..cell(
             "broadcasts-hosts",
             "--procs 4 --threads 1 --hosts --ops broadcast,bcasts,sendrecv --rounds 3 --exact",
-            "the same of four processes, each as if on a host of its own",
+            "broadcasts of four processes, each as if on a host of its own",
         )
     },
     cell(

@@ -117,9 +117,18 @@ impl Table<'_> {
         let heads = groups.iter().map(|group| group.iter().map(|place| self.releases[*place].as_str()).collect());
         let heads: Vec<String> = heads.map(|releases: Vec<&str>| releases.join(", ")).collect();
         let _ = write!(text, "| cell | {} |\n| --- |{}", heads.join(" | "), " --- |".repeat(groups.len()));
+        // Cells of the same results share a row.
+        let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for (cell, row) in &self.rows {
             let words: Vec<String> = groups.iter().map(|group| row[group[0]].verdict.cell(true)).collect();
-            let _ = write!(text, "\n| `{}`: {} | {} |", cell.name, cell.about, words.join(" | "));
+            let (words, cell) = (words.join(" | "), format!("`{}`: {}", cell.name, cell.about));
+            match lines.iter_mut().find(|(known, _)| *known == words) {
+                Some((_, cells)) => cells.push(cell),
+                None => lines.push((words, vec![cell])),
+            }
+        }
+        for (words, cells) in lines {
+            let _ = write!(text, "\n| {} | {words} |", cells.join("<br>"));
         }
         text.push('\n');
         let notes = self.notes();
