@@ -6,6 +6,7 @@
 
 mod doubles;
 mod links;
+mod readme;
 mod scripts;
 
 use std::fs;
