@@ -57,6 +57,9 @@ pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32], is_alone: bo
         TableKind::Ranks => ranks(report, wanted),
         TableKind::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
         TableKind::Channels => links("network, by channel", report, &report.channels, &[]),
+        TableKind::Nic if !is_alone && report.nics.iter().all(|nic| nic.sent_bytes.is_none()) => {
+            NumberTable::new("network interfaces", &[])
+        }
         TableKind::Nic => nics(report),
         TableKind::Messages => messages(report, wanted),
         TableKind::Overlap => overlap(report, wanted),
