@@ -7,13 +7,18 @@ PATH has the folder of the built command first. ARCHIVE is a job's directory, of
 
 import html
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import nccl_otf2
 
 ARCHIVE = sys.argv[1]
+FOLDER = tempfile.TemporaryDirectory()
+# `diff` refuses an archive and itself.
+SAME = shutil.copytree(ARCHIVE, f"{FOLDER.name}/same")
 
 
 def said(*words):
@@ -61,7 +66,7 @@ class Answers(unittest.TestCase):
         ):
             self.assertEqual(answer, said(verb, ARCHIVE, "--json"), verb)
             self.assertEqual(answer["format"], {"hang": 2}.get(verb, 1))
-        self.assertEqual(nccl_otf2.diff(ARCHIVE, ARCHIVE), said("diff", ARCHIVE, ARCHIVE, "--json"))
+        self.assertEqual(nccl_otf2.diff(ARCHIVE, SAME), said("diff", ARCHIVE, SAME, "--json"))
         part = nccl_otf2.stats(ARCHIVE, ranks=1, step="forward")
         self.assertEqual(part, said("stats", ARCHIVE, "--rank", "1", "--step", "forward", "--json"))
         self.assertEqual(part["steps"]["name"], "forward")
@@ -80,7 +85,7 @@ class Answers(unittest.TestCase):
         for row in answer["steps"]["steps"]:
             self.assertIn(f">{row['number']}</td>", page)
         self.assertIn("whole job &gt; step #", page)
-        for answer in (nccl_otf2.hang(ARCHIVE), nccl_otf2.info(ARCHIVE), nccl_otf2.diff(ARCHIVE, ARCHIVE)):
+        for answer in (nccl_otf2.hang(ARCHIVE), nccl_otf2.info(ARCHIVE), nccl_otf2.diff(ARCHIVE, SAME)):
             self.assertIn(html.escape(answer.line), answer._repr_html_())
             self.assertIn("<table", answer._repr_html_())
 
