@@ -372,29 +372,30 @@ pub(crate) fn judged<T>(
     Ok((made, ending))
 }
 
-/// The verdict saved beside an archive, judged from more data; if none was and something is wrong, the archive's own.
-pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
-    let is_unfinished = trace.statements.unfinished() > 0 || verdict.finding == Finding::Unfinished;
-    let tells = |report: &HangReport| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
-    let directory = trace.anchor.parent();
-    let kept = directory.and_then(|directory| saved_report(directory).ok().flatten());
+/// Puts first how the job hung, and returns that report: the one saved beside the archive, which was judged from more
+/// data; if none was and something is wrong, the archive's own.
+fn put_first(trace: &Trace, verdict: &mut Verdict) -> Option<HangReport> {
+    let is_unfinished = trace.statements.unfinished() > 0;
+    let kept = trace.anchor.parent().and_then(|directory| saved_report(directory).ok().flatten());
     if let Some(report) = kept.as_ref().filter(|report| matches!(report.verdict.kind, Kind::PastHang | Kind::Unsafe)) {
         verdict.basis.insert(0, report.verdict.line.clone());
     }
-    let kept = kept.filter(tells);
+    let tells = |report: &HangReport| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
     let judged = || {
         let is_to_judge = is_unfinished || is_wrong(&trace.statements);
         is_to_judge.then(|| judge_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
     };
-    if let Some(HangReport { verdict: found, .. }) = kept.or_else(judged) {
-        verdict.line = found.line;
-        let advice = found.next.map(|advice| format!("{}.", capital(&advice)));
+    let found = kept.filter(tells).or_else(judged);
+    if let Some(HangReport { verdict: found, .. }) = &found {
+        verdict.line.clone_from(&found.line);
+        let advice = found.next.as_ref().map(|advice| format!("{}.", capital(advice)));
         let tables = is_unfinished.then(|| "Unfinished operations are in none of the tables.".to_owned());
-        verdict.basis.splice(0..0, found.evidence.into_iter().chain(advice).chain(tables));
+        verdict.basis.splice(0..0, found.evidence.iter().cloned().chain(advice).chain(tables));
         if is_unfinished || found.kind != Kind::Mismatch {
             verdict.finding = Finding::Unfinished;
         }
     }
+    found
 }
 
 /// Whether an archive's counts show that an operation did not end or that ranks differ.
@@ -445,11 +446,11 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 
 /// Analyses an archive. A verdict on a hang, if there is one, comes first.
 pub(crate) fn analyse(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    analyse_with(trace, filter, bar, analysis::reasons::why::add_reasons)
+    Ok(analyse_with(trace, filter, bar, analysis::reasons::why::add_reasons)?.0)
 }
 
-/// Like [`analyse`], with the critical path, for which calls and launches are read.
-pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
+/// Like [`analyse`], with the critical path, for which calls and launches are read, and how the job hung.
+pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<(Analysis, Option<HangReport>)> {
     analyse_with(trace, filter, bar, |trace, analysis| {
         analysis::reasons::why::add_reasons_and_path(trace, analysis, filter)
     })
@@ -460,11 +461,11 @@ fn analyse_with(
     filter: &Filter,
     bar: &Bar,
     explain: impl FnOnce(&Trace, &mut Analysis) -> otf2::Result<()>,
-) -> Result<Analysis> {
+) -> Result<(Analysis, Option<HangReport>)> {
     let mut analysis = analysis::links::interfaces::analyse(trace, filter, bar).map_err(unreadable)?;
     explain(trace, &mut analysis).map_err(unreadable)?;
-    put_first(trace, &mut analysis.report.verdict);
-    Ok(analysis)
+    let hang = put_first(trace, &mut analysis.report.verdict);
+    Ok((analysis, hang))
 }
 
 /// Adds the bus bandwidths of a baseline: an archive, or the output of nccl-tests.

@@ -117,7 +117,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     make_parent(&output)?;
     let bar = Bar::new();
     let filter = request.select.filter(&trace)?;
-    let mut analysis = finalize::with_path(&trace, &filter, &bar)?;
+    let (mut analysis, hang) = finalize::with_path(&trace, &filter, &bar)?;
     if let Some(path) = &request.baseline {
         finalize::add_baseline(&mut analysis.report, path)?;
     }
@@ -131,7 +131,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let options =
         Options { output: &output, title: &title, tool: &tool, most_bytes, filter: &filter, keeps_all: request.full };
     let WrittenReport { bytes, events, events_in_page, folder, files } =
-        report_page::write(&trace, analysis, options, &bar)?;
+        report_page::write(&trace, analysis, hang.as_ref(), options, &bar)?;
     drop(bar);
     let (page, folder) = (output.display().to_string(), folder.map(|folder| folder.display().to_string()));
     let more = match &folder {

@@ -26,6 +26,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use hang::Report as HangReport;
 use nccl_events::Progress;
 use nccl_events::sort::Gather;
 use schemars::generate::SchemaSettings;
@@ -70,6 +71,7 @@ pub struct WrittenReport {
 pub fn write(
     trace: &Trace,
     mut analysis: Analysis,
+    hang: Option<&HangReport>,
     options: Options<'_>,
     progress: &dyn Progress,
 ) -> Result<WrittenReport> {
@@ -99,7 +101,7 @@ pub fn write(
     let timeline = made.finish(name)?;
     let part = Part::from_filter(options.filter);
     let (title, tool) = (options.title, options.tool);
-    let model = Model { title, tool, part, report: &report, timeline: &timeline, left_out };
+    let model = Model { title, tool, part, report: &report, hang, timeline: &timeline, left_out };
     let page = page(&model, &data)?;
     replace(options.output, page.as_bytes())?;
     progress.end();
@@ -189,10 +191,10 @@ macro_rules! modules {
 }
 
 /// The script's modules: the page's import map names them, so that they stay modules in a single file.
-const MODULES: [(&str, &str); 26] = modules!(
-    "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "path" "plot" "program" "sections" "skew"
-    "timeline/controls" "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows"
-    "timeline/search" "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
+const MODULES: [(&str, &str); 29] = modules!(
+    "diff" "dom" "encoding" "format" "hang" "html" "main" "operations" "pairs" "path" "plot" "program" "sections" "skew"
+    "timeline/controls" "timeline/draw" "timeline/measure" "timeline/moment" "timeline/palette" "timeline/panel"
+    "timeline/related" "timeline/rows" "timeline/search" "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
 );
 
 /// The data of one run for the page's script.
@@ -202,6 +204,8 @@ pub(crate) struct Model<'a> {
     pub(crate) tool: &'a str,
     pub(crate) part: Part<'a>,
     pub(crate) report: &'a Report,
+    /// The verdict of a job that hung, with who waits where.
+    pub(crate) hang: Option<&'a HangReport>,
     pub(crate) timeline: &'a Timeline,
     /// The number of rows that are not in the page, keyed by table of the report.
     pub(crate) left_out: LeftOut,

@@ -114,8 +114,10 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();
     let has_path = request.json || request.by == Some(TableKind::Path);
-    let analyse = if has_path { finalize::with_path } else { finalize::analyse };
-    let mut report = analyse(&trace, &filter, &bar)?.report;
+    let mut report = match has_path {
+        true => finalize::with_path(&trace, &filter, &bar)?.0.report,
+        false => finalize::analyse(&trace, &filter, &bar)?.report,
+    };
     drop(bar);
     if let Some(path) = &request.baseline {
         finalize::add_baseline(&mut report, path)?;

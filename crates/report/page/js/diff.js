@@ -1,9 +1,10 @@
 // The page of two runs: what differs in B, and whether that is more than chance.
 
 import { add, byId, colourName, contents, dot, fill, fillTable, section } from '#page/dom';
-import { date, NONE, number, pathText, percent, seconds, sizes } from '#page/format';
+import { date, duration, NONE, number, pathText, percent, sizes } from '#page/format';
 import { html } from '#page/html';
-import { budgetBar, micros } from '#page/operations';
+import { budgetBar } from '#page/operations';
+import { lines } from '#page/verdict';
 
 /** @typedef {import('../model').DiffModel} DiffModel */
 /** @typedef {import('../model').Comparison} Comparison */
@@ -38,7 +39,7 @@ export function diff({ comparison, title, tool }) {
     ranks !== 1 && 's'}</span>`)}`);
   const who = /^(B is (slower|faster)|[AB] did not end)/.exec(sentence)?.[0] ?? '';
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2><p class="v"><em>${who}</em>${sentence.slice(who.length)}</p>
-    <p class="because">${basis.join(' ')}</p>`);
+    ${lines(basis)}`);
   operations(comparison);
   ranges(comparison);
   lacking(comparison);
@@ -75,7 +76,7 @@ function operations({ groups, runs, confidence }) {
   const keys = add(element, 'div', 'keys');
   fill(keys, html`<span class="key"><i class="hatched"></i>waiting for the last rank</span><span
     class="key">transfer, in the colour of the function; above A, below B</span>`);
-  fillTable(add(element, 'table'), 'Operations of both runs', columns(most, confidence), compared, { limit: [40, 8] });
+  fillTable(add(element, 'table'), 'Operations of both runs', columns(most, confidence), compared, { limit: 40 });
 }
 
 /** Logarithm of B ÷ A: twice and half are equally far from 0. @param {number} share */
@@ -95,10 +96,10 @@ function columns(most, confidence) {
     { title: 'ranks', number: true, key: (row) => row.b.ranks, cell: (row) => number(row.b.ranks) },
     { title: 'size', number: true, key: (row) => row.b.bytes_min,
       cell: (row) => sizes(row.b.bytes_min, row.b.bytes_max) },
-    { title: html`median A,<br>µs`, number: true, key: (row) => row.median?.a_ns ?? -1,
-      cell: (row) => micros(row.median?.a_ns) },
-    { title: html`median B,<br>µs`, number: true, key: (row) => row.median?.b_ns ?? -1,
-      cell: (row) => micros(row.median?.b_ns) },
+    { title: 'median A', number: true, key: (row) => row.median?.a_ns ?? -1,
+      cell: (row) => duration(row.median?.a_ns ?? null) },
+    { title: 'median B', number: true, key: (row) => row.median?.b_ns ?? -1,
+      cell: (row) => duration(row.median?.b_ns ?? null) },
     { title: html`change,<br>%`, number: true, key: (row) => change(row) ?? 0,
       cell: (row) => html`<span class="${row.outcome === 'slower' ? 'hot' : ''}">${
         signed(change(row), (share) => number(share * 100, 1))}</span>` },
@@ -107,10 +108,10 @@ function columns(most, confidence) {
     { title: html`p99,<br>%`, number: true, key: (row) => shown(row.p99, 'share') ?? 0,
       cell: (row) => signed(shown(row.p99, 'share'), (share) => number(share * 100, 1)) },
     { title: '', style: 'width:104px', cell: parts },
-    { title: html`waiting,<br>µs`, number: true, key: (row) => shown(row.waiting, 'difference_ns') ?? 0,
-      cell: (row) => signed(shown(row.waiting, 'difference_ns'), micros) },
-    { title: html`transfer,<br>µs`, number: true, key: (row) => shown(row.transfer, 'difference_ns') ?? 0,
-      cell: (row) => signed(shown(row.transfer, 'difference_ns'), micros) },
+    { title: 'waiting', number: true, key: (row) => shown(row.waiting, 'difference_ns') ?? 0,
+      cell: (row) => signed(shown(row.waiting, 'difference_ns'), duration) },
+    { title: 'transfer', number: true, key: (row) => shown(row.transfer, 'difference_ns') ?? 0,
+      cell: (row) => signed(shown(row.transfer, 'difference_ns'), duration) },
     { title: html`count<br>A`, number: true, key: (row) => row.a.count, cell: (row) => number(row.a.count) },
     { title: html`count<br>B`, number: true, key: (row) => row.b.count, cell: (row) => number(row.b.count) },
     { title: 'in B', key: said, cell: said },
@@ -145,16 +146,15 @@ function ranges({ ranges: rows, runs }) {
   const element = section('ranges', 'Ranges of the program, B against A', `nccl-otf2 diff ${a} ${b}`, html`How long
     threads were in the ranges that the program names through NVTX, and are in both runs fifty times and more.`);
   const change = (/** @type {Difference} */ { share }) => signed(share, (value) => number(value * 100, 1));
-  const millis = (/** @type {number} */ ns) => number(ns / 1e6, 3);
   const outcomeOf = (/** @type {typeof rows[0]} */ { median, is_coarse: isCoarse }) =>
     said({ outcome: median.outcome, is_coarse: isCoarse });
   fillTable(add(element, 'table', 'tight'), 'Ranges of both runs', [
     { title: 'range', head: true, className: 'wrap', key: ({ path }) => path.join(),
       cell: ({ path }) => pathText(path) },
-    { title: 'median A, ms', number: true, key: (row) => row.median.a_ns,
-      cell: (row) => millis(row.median.a_ns) },
-    { title: 'median B, ms', number: true, key: (row) => row.median.b_ns,
-      cell: (row) => millis(row.median.b_ns) },
+    { title: 'median A', number: true, key: (row) => row.median.a_ns,
+      cell: (row) => duration(row.median.a_ns) },
+    { title: 'median B', number: true, key: (row) => row.median.b_ns,
+      cell: (row) => duration(row.median.b_ns) },
     { title: 'change, %', number: true, key: ({ median }) => median.share ?? 0, cell: ({ median }) =>
       html`<span class="${median.outcome === 'slower' ? 'hot' : ''}">${change(median)}</span>` },
     { title: 'its interval, %', number: true, cell: ({ median }) => (interval(median) ?? []).map((share) =>
@@ -162,7 +162,7 @@ function ranges({ ranges: rows, runs }) {
     { title: 'count A', number: true, key: (row) => row.a, cell: (row) => number(row.a) },
     { title: 'count B', number: true, key: (row) => row.b, cell: (row) => number(row.b) },
     { title: 'in B', key: outcomeOf, cell: outcomeOf },
-  ], rows, { limit: [24, 0] });
+  ], rows, { limit: 24 });
 }
 
 /** What only one run has, and what is too little. @param {Comparison} comparison */
@@ -195,7 +195,7 @@ function lacking(comparison) {
     { title: 'count', number: true, key: ({ kind }) => kind.count, cell: ({ counts }) => counts },
     { title: 'communicators', className: 'wrap', cell: ({ kind }) => kind.communicators.join(', ') },
     { title: 'why', className: 'wrap', key: ({ why }) => why, cell: ({ why }) => why },
-  ], rows, { limit: [24, 0] });
+  ], rows, { limit: 24 });
 }
 
 /** What is expected to be equal comes first; what differs of it is marked. @param {Comparison} comparison */
@@ -209,7 +209,7 @@ function sideBySide({ runs }) {
     ['recorded', ({ run }) => run.recorded.join(', ').replaceAll(',', ', '), true],
     ['command', ({ run }) => list(run.commands, 1), true],
     ['begin', ({ run }) => (run.start_ns === null ? NONE : date(run.start_ns))],
-    ['length, s', ({ run }) => seconds(run.duration_ns)], ['operations', ({ run }) => number(run.operations)],
+    ['length', ({ run }) => duration(run.duration_ns)], ['operations', ({ run }) => number(run.operations)],
     ['collectives with comparable arrivals', ({ run }) => `${number(run.comparable)} of ${number(run.instances)}`],
     ['archive', ({ run }) => run.anchor],
   ]);

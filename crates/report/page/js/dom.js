@@ -16,20 +16,34 @@ export function fill(element, content) {
   element.innerHTML = content.text;
 }
 
+/** In a window as narrow as a phone's, only what the verdict is about is unfolded. */
+const NARROW = 600;
+
 /**
- * Adds a section to the page.
+ * Adds a section to the page, and returns what is below its heading.
  * @param {string} id
  * @param {string} title
  * @param {string} command What prints the same
  * @param {Html} lede
+ * @param {{ open?: boolean | 'always', half?: boolean }} [options] `half`: beside another in a wide window
  */
-export function section(id, title, command, lede) {
+export function section(id, title, command, lede, { open = true, half = false } = {}) {
   const element = document.createElement('section');
   element.id = id;
-  fill(element, html`<header><h2>${title}</h2>${command && html`<code>${command}</code>`}</header>
-    <p class="lede">${lede}</p>`);
+  if (half) element.className = 'half';
+  const isOpen = open === 'always' || open && innerWidth > NARROW;
+  fill(element, html`<details${isOpen ? html` open` : ''}><summary><h2>${title}</h2>${
+    command && html`<code>${command}</code>`}<p class="lede">${lede}</p></summary><div class="body"></div></details>`);
   byId('main').append(element);
-  return element;
+  const details = /** @type {HTMLDetailsElement} */ (element.firstElementChild);
+  details.addEventListener('toggle', () => redraw());
+  return /** @type {HTMLElement} */ (details.lastElementChild);
+}
+
+/** Opens the section that this is or is in. @param {Element | null} element */
+export function unfold(element) {
+  const details = element?.closest('section')?.querySelector('details');
+  if (details) details.open = true;
 }
 
 /** @param {Element} parent @param {string} tag @param {string} [className] */
@@ -60,8 +74,8 @@ export function add(parent, tag, className = '') {
  * @param {string} caption
  * @param {Column<R>[]} columns
  * @param {R[]} rows
- * @param {{ mark?: (row: R) => boolean, sort?: [number, number], limit?: [number, number],
- *   done?: () => void }} [options] `limit`: rows at the begin and at the end when there are many more
+ * @param {{ mark?: (row: R) => boolean, sort?: [number, number], limit?: number,
+ *   done?: () => void }} [options] `limit`: rows that are shown at first when there are many more
  */
 export function fillTable(table, caption, columns, rows, options = {}) {
   scrollable(table);
@@ -69,15 +83,11 @@ export function fillTable(table, caption, columns, rows, options = {}) {
   let all = false;
   const draw = () => {
     const sorted = sort ? sortedBy(rows, columns[sort[0]], sort[1]) : rows;
-    const [head, tail] = options.limit ?? [Infinity, 0];
-    const folded = all || sorted.length <= head + tail + 8 ? 0 : sorted.length - head - tail;
+    const limit = options.limit ?? Infinity;
+    const folded = all || sorted.length <= limit + 8 ? 0 : sorted.length - limit;
     const line = (/** @type {R} */ row) => tableRow(columns, row, options.mark?.(row) ?? false);
-    const body = folded === 0 ? sorted.map(line) : [
-      ...sorted.slice(0, head).map(line),
-      html`<tr class="fold"><td colspan="${columns.length}"><button type="button">Show ${folded} more</button></td>
-        </tr>`,
-      ...sorted.slice(sorted.length - tail).map(line),
-    ];
+    const body = [...sorted.slice(0, sorted.length - folded).map(line), folded > 0 && html`<tr class="fold"><td
+      colspan="${columns.length}"><button type="button">Show ${folded} more</button></td></tr>`];
     fill(table, html`<caption class="sr">${caption}</caption><thead><tr>${columns.map((column, at) =>
       tableHead(column, at, sort))}</tr></thead><tbody>${body}</tbody>`);
     table.querySelector('.fold button')?.addEventListener('click', () => {

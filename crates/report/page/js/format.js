@@ -8,6 +8,9 @@ const GIB = MIB * KIB;
 /** What says that there is no number. */
 export const NONE = '–';
 
+/** An operation's name with NCCL's number of it. @param {string} name @param {number | null} sequence */
+export const numbered = (name, sequence) => (sequence === null || sequence < 0 ? name : `${name} seq ${sequence}`);
+
 /** Names of ranges as `nvtx.ranges` has them. */
 export const pathText = (/** @type {string[]} */ names) => names.join(' > ');
 
@@ -22,18 +25,19 @@ export function number(value, digits = 0) {
   return text.replace(/,/g, THIN).replace(/^-(?=[0.]*$)/, '').replace('-', '−');
 }
 
-/** Seconds of ns. @param {number | null} ns @param {number} [digits] */
-export const seconds = (ns, digits = 2) => number(ns === null ? null : ns / 1e9, digits);
-
 /** @param {number | null} share @param {number} [digits] */
 export const percent = (share, digits = 0) => (share === null ? NONE : number(share * 100, digits) + THIN + '%');
 
-/** GB/s of bytes per second. @param {number | null} rate */
-export const gigabytes = (rate) => number(rate === null ? null : rate / 1e9, rate === null || rate >= 1e9 ? 1 : 3);
+/** GB/s of bytes per second; nothing was moved at a rate of 0. @param {number | null} rate */
+export function gigabytes(rate) {
+  if (!rate) return NONE;
+  return number(rate / 1e9, rate >= 1e9 ? 1 : rate >= 1e7 ? 3 : Math.ceil(10 - Math.log10(rate)));
+}
 
 /** A duration with its unit. @param {number | null} ns */
 export function duration(ns) {
   if (ns === null || !Number.isFinite(ns)) return NONE;
+  if (ns === 0) return '0';
   const size = Math.abs(ns);
   if (size < 1e3) return number(ns) + THIN + 'ns';
   if (size < 1e6) return number(ns / 1e3, size < 1e5 ? 1 : 0) + THIN + 'µs';
@@ -55,9 +59,15 @@ export function bytes(size) {
 /** Sizes from … to. @param {number} least @param {number} most */
 export const sizes = (least, most) => (least === most ? bytes(least) : `${bytes(least)} … ${bytes(most)}`);
 
-/** A moment of the run in ms, as fine as a view of this span shows it. @param {number} ns @param {number} span */
-export function moment(ns, span) {
-  return number(ns / 1e6, span < 1e4 ? 6 : span < 1e6 ? 4 : span < 1e8 ? 3 : 1);
+/**
+ * A moment of the run in the unit that a duration of this length has, as fine as steps of `step` need.
+ * @param {number} ns
+ * @param {number} whole Length of the run, or of what is shown of it
+ * @param {number} step
+ */
+export function moment(ns, whole, step) {
+  const [size, unit] = whole >= 1e9 ? [1e9, 's'] : whole >= 1e6 ? [1e6, 'ms'] : [1e3, 'µs'];
+  return number(ns / size, Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9))) + THIN + unit;
 }
 
 /** Date and time of ns since 1970, in UTC. @param {number} ns */

@@ -1,8 +1,9 @@
 // Puts the page together from the data elements in it.
 
 import { diff } from '#page/diff';
-import { byId, contents, redraw } from '#page/dom';
+import { byId, contents, redraw, unfold } from '#page/dom';
 import { inflate } from '#page/encoding';
+import { hang } from '#page/hang';
 import { operations, timeByRank } from '#page/operations';
 import { pairs } from '#page/pairs';
 import { path } from '#page/path';
@@ -26,7 +27,7 @@ async function main() {
   theme(system.matches);
   const view = 'comparison' in model ? diff(model) : await report(model);
   listen(system, view);
-  await view?.follow(location.hash);
+  if (!await view?.follow(location.hash)) await view?.openMoment();
   document.documentElement.dataset.ready = 'true';
 }
 
@@ -37,21 +38,24 @@ async function report(model) {
   const store = new Store(model.timeline, data, () => view?.redraw());
   await store.open();
   verdict(model);
-  operations(model);
+  view = new TimelineView(model, store);
+  const goTo = view.goTo.bind(view);
+  // Who, which link, which phase; the rest is folded.
+  hang(model);
   timeByRank(model);
-  phases(model);
-  steps(model, (begin, end, rank) => view?.goTo(begin, end, rank));
-  path(model);
-  skew(model, (begin, end, rank) => view?.goTo(begin, end, rank));
+  skew(model, goTo);
   pairs(model);
   channels(model);
   wires(model);
+  phases(model);
+  steps(model, goTo);
+  path(model);
+  operations(model);
   overlap(model);
   communicators(model);
   const places = new Map(model.timeline.locations.map(({ id }, index) => [id, index]));
   anomalies(model, ({ start_ns: begin, location: id }) => `#at=${begin}.${places.get(id) ?? 0}`);
   completeness(model);
-  view = new TimelineView(model, store);
   howTo(model);
   leftOut(model);
   contents(sections(model));
@@ -76,17 +80,28 @@ function listen(system, view) {
   byId('theme').onclick = () => change(!isDark());
   system.onchange = () => change(system.matches);
   addEventListener('hashchange', () => void view?.follow(location.hash));
+  addEventListener('click', ({ target }) => {
+    const link = target instanceof Element ? target.closest('a[href^="#"]')?.getAttribute('href') : null;
+    if (link) unfold(document.getElementById(link.slice(1)));
+  });
   let resized = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   addEventListener('resize', () => {
     clearTimeout(resized);
     resized = setTimeout(redraw, 80);
   });
   let wasDark = false;
+  /** @type {HTMLDetailsElement[]} */
+  let folded = [];
   addEventListener('beforeprint', () => {
     wasDark = isDark();
+    folded = [.../** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll('details:not([open])'))];
+    for (const one of folded) one.open = true;
     change(false);
   });
-  addEventListener('afterprint', () => change(wasDark));
+  addEventListener('afterprint', () => {
+    for (const one of folded) one.open = false;
+    change(wasDark);
+  });
 }
 
 await main();

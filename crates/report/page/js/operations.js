@@ -1,7 +1,7 @@
 // Operations by function, size and communicator; waiting and transfer by rank.
 
 import { add, colourName, dot, fill, fillTable, section } from '#page/dom';
-import { gigabytes, median, NONE, number, percent, seconds, sizes } from '#page/format';
+import { duration, gigabytes, median, NONE, number, percent, sizes } from '#page/format';
 import { html } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -9,9 +9,6 @@ import { html } from '#page/html';
 /** @typedef {import('../model').Quantiles} Quantiles */
 /** @typedef {import('../model').Budget} Budget */
 
-/** µs of ns, without the unit. */
-export const micros = (/** @type {number | undefined} */ ns) =>
-  (ns === undefined ? NONE : number(ns / 1e3, ns < 1e5 ? 1 : 0));
 const middle = (/** @type {Quantiles | null} */ values) => values?.median ?? null;
 const total = (/** @type {OperationClass} */ row) => row.duration_ns?.total ?? 0;
 /** The share of waiting; none where nothing is compared over ranks. */
@@ -28,8 +25,8 @@ const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part, n
 export function budgetBar(budget, most, name, colour = '--seq') {
   const { waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear, not_compared_ns: rest = 0 } = budget;
   const width = (/** @type {number} */ ns) => `width:${((ns / Math.max(1, most)) * 100).toFixed(2)}%`;
-  return html`<div class="bar" role="img" aria-label="${name}: waiting ${seconds(wait)} s, transfer ${
-    seconds(transfer)} s, not to be split ${seconds(unclear + rest)} s"><i class="hatched" style="${width(wait)}"></i><i
+  return html`<div class="bar" role="img" aria-label="${name}: waiting ${duration(wait)}, transfer ${
+    duration(transfer)}, not to be split ${duration(unclear + rest)}"><i class="hatched" style="${width(wait)}"></i><i
     class="fn" style="${width(transfer)};background:var(${colour})"></i><i class="unclear"
     style="${width(unclear + rest)}"></i></div>`;
 }
@@ -61,7 +58,7 @@ export function operations({ report }) {
         budget.not_compared_ns > 0 && html`, and ${percent(budget.not_compared_ns / budget.operations_ns)} is in sends,
         receives and others that are not compared`}.</b> ${report.verdict.finding === 'unfinished' &&
         'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
-        the transfer alone, which tells what the links give.`);
+        the transfer alone, which tells what the links give.`, { open: report.causes.length === 0 });
   const most = rows.reduce((a, row) => Math.max(a, total(row)), 1);
   keys(element, rows.map((row) => row.budget), 'transfer, in the colour of the function', '');
   fillTable(add(element, 'table'), 'Operations by function, communicator and size', [
@@ -79,14 +76,14 @@ export function operations({ report }) {
     { title: html`transfer_<br>busbw, GB/s`, number: true, key: (row) => middle(row.transfer_busbw) ?? -1,
       cell: (row) => gigabytes(middle(row.transfer_busbw)) },
     ...(rows.some((row) => row.expected_busbw !== null) ? [expected] : []),
-    { title: html`total,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
+    { title: 'total', number: true, key: total, cell: (row) => duration(row.duration_ns?.total ?? null) },
     { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
       cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
     ...ofBaseline(rows),
     { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
       colourName(row.function))}</div>` },
     { title: 'timing', cell: timedBy },
-  ], rows, { sort: [rows.some((row) => row.expected_busbw !== null) ? 11 : 10, -1], limit: [24, 0] });
+  ], rows, { sort: [rows.some((row) => row.expected_busbw !== null) ? 11 : 10, -1], limit: 24 });
 }
 
 /**
@@ -113,8 +110,8 @@ function ofBaseline(rows) {
 function quantiles() {
   return /** @type {[string, 'median' | 'p99' | 'max'][]} */ ([['median', 'median'], ['p99', 'p99'], ['max', 'max']])
     .map(([title, name]) => ({
-      title: html`${title},<br>µs`, number: true, key: (row) => row.duration_ns?.[name] ?? -1,
-      cell: (row) => micros(row.duration_ns?.[name]),
+      title, number: true, key: (row) => row.duration_ns?.[name] ?? -1,
+      cell: (row) => duration(row.duration_ns?.[name] ?? null),
     }));
 }
 
@@ -128,15 +125,15 @@ function timedBy({ timing, count, unfinished }) {
 /** @param {Model} model */
 export function timeByRank({ report }) {
   const rows = report.ranks;
-  if (rows.length === 0) return;
+  if (rows.every(({ budget }) => budget.operations_ns === 0)) return;
   const worst = report.causes[0]?.rank ?? null;
   const least = rows.reduce((a, b) => (b.budget.waiting_ns < a.budget.waiting_ns ? b : a), rows[0]);
   const split = rows.some((row) => row.budget.waiting_ns + row.budget.transfer_ns > 0);
   const element = section('time', 'Waiting and transfer, by rank', 'nccl-otf2 stats --by ranks', !split ?
     html`With one rank, or without comparable clocks, nobody is seen to wait for another.` :
     html`Sorted by waiting: who waits least is whom the others wait for. <b>${least.name} waits
-    ${seconds(least.budget.waiting_ns)} s, the median rank ${seconds(median(rows.map((row) =>
-      row.budget.waiting_ns)))} s.</b>`);
+    ${duration(least.budget.waiting_ns)}, the median rank ${duration(median(rows.map((row) =>
+      row.budget.waiting_ns)))}.</b>`, { half: true });
   const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
@@ -146,19 +143,19 @@ export function timeByRank({ report }) {
     { title: 'rank', head: true, key: (row) => row.index, cell: (row) => row.name },
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: '', style: 'width:46%', cell: (row) => budgetBar(row.budget, most, row.name) },
-    { title: 'waiting, s', number: true, key: (row) => row.budget.waiting_ns,
-      cell: (row) => seconds(row.budget.waiting_ns) },
-    { title: 'transfer, s', number: true, key: (row) => row.budget.transfer_ns,
-      cell: (row) => seconds(row.budget.transfer_ns) },
-    { title: 'operations, s', number: true, key: (row) => row.budget.operations_ns,
-      cell: (row) => seconds(row.budget.operations_ns) },
+    { title: 'waiting', number: true, key: (row) => row.budget.waiting_ns,
+      cell: (row) => duration(row.budget.waiting_ns) },
+    { title: 'transfer', number: true, key: (row) => row.budget.transfer_ns,
+      cell: (row) => duration(row.budget.transfer_ns) },
+    { title: 'operations', number: true, key: (row) => row.budget.operations_ns,
+      cell: (row) => duration(row.budget.operations_ns) },
     { title: 'of the run, %', number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => number((row.budget.operations_ns / Math.max(1, report.run.duration_ns)) * 100, 1) },
   ];
   if (exposed.size > 0) {
-    columns.splice(6, 0, { title: 'exposed, s', number: true, key: (row) => exposed.get(row.index) ?? -1,
-      cell: (row) => seconds(exposed.get(row.index) ?? null) });
+    columns.splice(6, 0, { title: 'exposed', number: true, key: (row) => exposed.get(row.index) ?? -1,
+      cell: (row) => duration(exposed.get(row.index) ?? null) });
   }
   fillTable(add(element, 'table', 'tight'), 'Time by rank', columns, all,
-    { sort: [3, 1], limit: [16, 8], mark: (row) => row.index === worst });
+    { sort: [3, 1], limit: 16, mark: (row) => row.index === worst });
 }

@@ -3,9 +3,10 @@
 import {
   add, byId, drawn, fill, fillTable, hideTip, mix, section, segments, showTip, sizeCanvas, token,
 } from '#page/dom';
-import { bytes, duration, gigabytes, median, NONE, number, seconds } from '#page/format';
+import { bytes, duration, gigabytes, median, NONE, number } from '#page/format';
 import { entries, html } from '#page/html';
 import { plot } from '#page/plot';
+import { plain } from '#page/program';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Report} Report */
@@ -47,13 +48,13 @@ function cellsOf(report) {
   return cells;
 }
 
-/** Whether any sender is seen with its receiver. @param {Report} report */
-export const hasPairs = (report) => cellsOf(report).size > 0;
+/** How many senders are seen with their receivers. @param {Report} report */
+export const countPairs = (report) => cellsOf(report).size;
 
 /** @param {Model} model */
 export function pairs({ report }) {
-  if (!hasPairs(report)) return;
   const cells = cellsOf(report);
+  if (cells.size === 0) return;
   const slow = report.causes.find(({ kind }) => ['slow-pair', 'slow-connection', 'slow-nic'].includes(kind));
   const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
     pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
@@ -85,11 +86,11 @@ function waits(element, { communicators, messages, ranks }) {
     { title: 'on', cell: (row) => communicators[row.communicator]?.name ?? NONE, className: 'name' },
     { title: 'count', number: true, key: (row) => row.count, cell: (row) => number(row.count) },
     { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
-    { title: html`waited for<br>the sender, s`, number: true, key: (row) => row.late_sender_ns,
-      cell: (row) => seconds(row.late_sender_ns) },
-    { title: html`waited for<br>the receiver, s`, number: true, key: (row) => row.late_receiver_ns,
-      cell: (row) => seconds(row.late_receiver_ns) },
-  ], rows, { limit: [24, 0] });
+    { title: html`waited for<br>the sender`, number: true, key: (row) => row.late_sender_ns,
+      cell: (row) => duration(row.late_sender_ns) },
+    { title: html`waited for<br>the receiver`, number: true, key: (row) => row.late_receiver_ns,
+      cell: (row) => duration(row.late_receiver_ns) },
+  ], rows, { limit: 24 });
 }
 
 class Pairs {
@@ -110,7 +111,8 @@ class Pairs {
 
   show() {
     const canvas = /** @type {HTMLCanvasElement} */ (byId('matrix'));
-    segments(byId('matrix-mode'), [['bytes', 'bytes'], ['latency', 'latency'], ['rate', 'rate']], this.mode, (mode) => {
+    const modes = this.linked.some(({ link }) => fitOf(link)) ? ['bytes', 'latency', 'rate'] : [];
+    segments(byId('matrix-mode'), modes.map((mode) => [mode, mode]), this.mode, (mode) => {
       this.mode = mode;
       this.matrix(canvas);
     });
@@ -254,17 +256,17 @@ class Pairs {
     fillTable(table, 'Pairs over the network', [
       { title: 'pair', head: true, cell: (cell) => html`<a href="#pairs" data-from="${cell.from}"
         data-to="${cell.to}">${this.name(cell.from)} → ${this.name(cell.to)}</a>` },
-      { title: html`latency,<br>µs`, number: true, key: (cell) => latency(cell) ?? -1,
-        cell: (cell) => number((latency(cell) ?? NaN) / 1e3, 1) },
+      { title: 'latency', number: true, key: (cell) => latency(cell) ?? -1,
+        cell: (cell) => duration(latency(cell)) },
       { title: html`rate,<br>GB/s`, number: true, key: (cell) => fitOf(cell.link)?.rate ?? cell.link?.rate ?? -1,
         cell: (cell) => gigabytes(fitOf(cell.link)?.rate ?? cell.link?.rate ?? null) },
       { title: 'R²', number: true, key: (cell) => fitOf(cell.link)?.r_squared ?? -1,
         cell: (cell) => number(fitOf(cell.link)?.r_squared, 3) },
       { title: html`slowdown,<br>×`, number: true, key: (cell) => cell.link?.slowdown ?? -1,
         cell: (cell) => number(cell.link?.slowdown, 2) },
-      { title: html`lost,<br>s`, number: true, key: (cell) => cell.link?.lost_ns ?? -1,
-        cell: (cell) => seconds(cell.link?.lost_ns ?? null) },
-    ], this.linked, { limit: [40, 0], sort: [4, -1], done: () => this.mark() });
+      { title: 'lost', number: true, key: (cell) => cell.link?.lost_ns ?? -1,
+        cell: (cell) => duration(cell.link?.lost_ns ?? null) },
+    ], this.linked, { limit: 40, sort: [4, -1], done: () => this.mark() });
     table.addEventListener('click', (event) => {
       const { from, to } = /** @type {HTMLElement} */ (event.target).dataset;
       if (from === undefined || to === undefined) return;
@@ -327,7 +329,7 @@ export function scatter(element, title, link, others) {
     <p class="small u"><span style="color:var(--ink)">${line(all)}</span>, R² ${number(all?.r_squared, 3)}, ${
       number(all?.points ?? link.points.length)} transfers; least times: ${line(least)}</p>
     <div class="plot"></div><p class="small u keys"><span class="key"><span class="hot">●</span>transfers</span><span
-      class="key">○ least time of each size</span>${all && html`<span class="key"><u></u>regression, weights
+      class="key">○ least time of each size</span>${all && all.latency_ns !== null && html`<span class="key"><u></u>regression, weights
       1/t²</span>`}${middle && html`<span class="key">┄ median of the others</span>`}</p>`);
   const smallest = new Map();
   for (const [, size, time] of link.points) smallest.set(size, Math.min(time, smallest.get(size) ?? Infinity));
@@ -353,7 +355,7 @@ function plotScatter(element, link, sizes, smallest, fits) {
   }));
   plot(element, {
     height: 300, logarithmic: true, data: [points.map((point) => point.x), only(0), only(1), ...lines],
-    xText: (value) => bytes(value), yText: (value) => duration(value * 1e3).replace(/\.0+(?=\D)/, ''),
+    xText: (value) => bytes(value), yText: (value) => plain(value * 1e3),
     series: [{ colour: '--accent', width: 0, points: 4 }, { colour: '--ink', width: 0, points: 6, hollow: true },
       { colour: '--ink' }, { colour: '--ink-2', dash: [5, 3] }],
   });

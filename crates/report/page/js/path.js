@@ -26,7 +26,7 @@ export function path({ report }) {
     { title: 'of the path', number: true, key: (part) => part.share, cell: (part) => percent(part.share, 1) },
     { title: '', style: 'width:22%', cell: (part) => html`<span class="bar"><i style="width:${
       (part.ns / most) * 100}%;background:var(${part.function ? colourName(part.function) : '--seq'})"></i></span>` },
-  ], found.parts, { sort: [4, -1], limit: [16, 0] });
+  ], found.parts, { sort: [4, -1], limit: 16 });
 }
 
 /** @param {PathPart} part @param {Report} report */

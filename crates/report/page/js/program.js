@@ -1,7 +1,7 @@
 // Phases and steps of the program, by the ranges that it names through NVTX, and how long communicators took.
 
-import { add, fillTable, section } from '#page/dom';
-import { bytes, duration, gigabytes, NONE, number, pathText, percent, seconds } from '#page/format';
+import { add, fill, fillTable, section } from '#page/dom';
+import { bytes, duration, gigabytes, NONE, number, pathText, percent } from '#page/format';
 import { html, unit } from '#page/html';
 import { budgetBar, keys } from '#page/operations';
 import { plot } from '#page/plot';
@@ -13,32 +13,37 @@ import { plot } from '#page/plot';
 
 const SHOWN = 16;
 
+/** A duration on an axis. */
+export const plain = (/** @type {number} */ ns) => duration(ns).replace(/\.0+(?=\D)/, '');
+
 /** @param {Model} model */
 export function phases({ report }) {
-  const rows = report.phases;
+  const rows = report.phases.filter(({ operations }) => operations > 0);
   if (rows.length === 0) return;
+  const idle = report.phases.length - rows.length;
   const waiting = (/** @type {Phase} */ row) => row.budget.waiting_ns;
   const worst = rows.reduce((a, b) => (waiting(b) > waiting(a) ? b : a), rows[0]);
   const all = Math.max(1, rows.reduce((sum, row) => sum + waiting(row), 0));
   const element = section('phases', 'Phases of the program', 'nccl-otf2 stats --by phase', html`Operations by the ranges
     (NVTX) that the program called them in. ${waiting(worst) > 0 && html`<b>${percent(waiting(worst) / all)} of all
-    waiting is in operations called ${worst.path.length > 0 ? html`in ${pathOf(worst)}` : 'outside of ranges'}.</b>`}`);
+    waiting is in operations called ${worst.path.length > 0 ? html`in ${pathOf(worst)}` : 'outside of ranges'}.</b>`}${idle > 0 &&
+    html` ${number(idle)} range${idle !== 1 && 's'} called none.`}`, { half: true });
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
   fillTable(add(element, 'table', 'tight'), 'Phases', [
     { title: 'range', head: true, key: (row) => row.path.join('\0'), className: 'wrap', cell: pathOf },
     { title: 'times', number: true, key: (row) => row.ranges, cell: (row) => number(row.ranges) },
-    { title: html`in it,<br>s`, number: true, key: (row) => row.ranges_ns,
-      cell: (row) => (row.ranges > 0 ? seconds(row.ranges_ns) : NONE) },
+    { title: 'in it', number: true, key: (row) => row.ranges_ns,
+      cell: (row) => (row.ranges > 0 ? duration(row.ranges_ns) : NONE) },
     { title: 'operations', number: true, key: (row) => row.operations, cell: (row) => number(row.operations) },
     { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     { title: html`rate,<br>GB/s`, number: true, key: (row) => rate(row) ?? -1,
       cell: (row) => gigabytes(rate(row)) },
-    { title: html`in operations,<br>s`, number: true, key: (row) => row.budget.operations_ns,
-      cell: (row) => seconds(row.budget.operations_ns) },
-    { title: html`waiting,<br>s`, number: true, key: waiting, cell: (row) => seconds(waiting(row)) },
+    { title: html`in_<br>operations`, number: true, key: (row) => row.budget.operations_ns,
+      cell: (row) => duration(row.budget.operations_ns || null) },
+    { title: 'waiting', number: true, key: waiting, cell: (row) => duration(row.budget.operations_ns && waiting(row)) },
     { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },
-  ], rows, { sort: [6, -1], limit: [SHOWN, 4] });
+  ], rows, { sort: [6, -1], limit: SHOWN });
 }
 
 /** @param {Phase} phase */
@@ -64,32 +69,33 @@ export function steps({ report }, goTo) {
     <b>${percent(sum((step) => step.budget.operations_ns) / whole)} of the time of all ranks in steps is
     communication, ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank.</b> ${
     found.duration_ns && html`The median step takes ${duration(found.duration_ns.median)}.`} ${trend !== null &&
-    html`Each is ${duration(Math.abs(trend))} ${trend < 0 ? 'shorter' : 'longer'} than the one before.`}`);
+    html`Each is ${duration(Math.abs(trend))} ${trend < 0 ? 'shorter' : 'longer'} than the one before.`}`,
+    { half: true });
   const { steps: all } = found;
   if (all.length > 2) {
-    add(element, 'div', 'keys').innerHTML = html`<span class="key">time of a step on the slowest rank, and of it
-      communication, ms</span>`.text;
+    fill(add(element, 'div', 'keys'), html`<span class="key"><u></u>time of a step on the slowest rank</span><span
+      class="key"><u style="background:var(--f-AllReduce)"></u>of it communication</span>`);
     plot(add(element, 'figure'), { height: 150, data: [all.map(({ number: at }) => at),
-      all.map((step) => step.duration_ns / 1e6),
-      all.map((step) => share(step.budget.operations_ns, step) * step.duration_ns / 1e6)],
-    series: [{ colour: '--ink-2', width: 1.2 }, { colour: '--seq', width: 1.2 }], 
-      xText: (at) => (Number.isInteger(at) ? number(at) : '') });
+      all.map((step) => step.duration_ns),
+      all.map((step) => share(step.budget.operations_ns, step) * step.duration_ns)],
+    series: [{ colour: '--ink', width: 1.2 }, { colour: '--f-AllReduce', width: 1.8 }], yText: plain,
+    xText: (at) => (Number.isInteger(at) ? `step ${number(at)}` : '') });
   }
   const table = add(element, 'table', 'tight');
   fillTable(table, 'Slowest steps', [
     { title: 'step', head: true, key: (step) => step.number,
-      cell: (step) => html`<a href="#timeline" data-step="${all.indexOf(step)}">${number(step.number)}</a>` },
-    { title: 'slowest, ms', number: true, key: (step) => step.duration_ns,
-      cell: (step) => number(step.duration_ns / 1e6, 2) },
-    { title: 'fastest, ms', number: true, key: (step) => step.shortest_ns,
-      cell: (step) => number(step.shortest_ns / 1e6, 2) },
+      cell: (step) => html`<a href="#timeline" data-step="${all.indexOf(step)}">step ${step.number}</a>` },
+    { title: 'slowest', number: true, key: (step) => step.duration_ns,
+      cell: (step) => duration(step.duration_ns) },
+    { title: 'fastest', number: true, key: (step) => step.shortest_ns,
+      cell: (step) => duration(step.shortest_ns) },
     { title: 'slowest rank', key: (step) => step.slowest ?? -1,
       cell: (step) => (step.slowest === null ? NONE : report.ranks[step.slowest]?.name) },
     { title: 'communication, %', number: true, key: (step) => share(step.budget.operations_ns, step),
       cell: (step) => number(share(step.budget.operations_ns, step) * 100, 1) },
     { title: 'waiting, %', number: true, key: (step) => share(step.budget.waiting_ns, step),
       cell: (step) => number(share(step.budget.waiting_ns, step) * 100, 1) },
-  ], all, { sort: [1, -1], limit: [SHOWN, 4] });
+  ], all, { sort: [1, -1], limit: SHOWN });
   table.addEventListener('click', (event) => {
     const at = /** @type {HTMLElement} */ (event.target).dataset.step;
     const step = at === undefined ? undefined : all[Number(at)];
@@ -104,18 +110,17 @@ export function communicators({ report }) {
   const whole = rows.reduce((sum, row) => sum + row.duration_ns, 0);
   const open = rows.reduce((sum, row) => sum + row.unfinished, 0);
   const element = section('making', 'Making and ending communicators', 'nccl-otf2 stats --by init', html`<b>${
-    number(rows.length)} call${rows.length !== 1 && 's'} took ${seconds(whole)} s</b>, each counted on its slowest
-    rank${open > 0 && html`; ${number(open)} had not returned when the recording ended`}.`);
+    number(rows.length)} call${rows.length !== 1 && 's'} took ${duration(whole)}</b>, each counted on its slowest
+    rank${open > 0 && html`; ${number(open)} had not returned when the recording ended`}.`, { open: open > 0 });
   fillTable(add(element, 'table', 'tight'), 'Calls that make and end communicators', [
     { title: 'call', head: true, key: (row) => row.function, cell: (row) => row.function },
     { title: 'communicator', key: (row) => row.communicator, cell: (row) => row.communicator || NONE },
     { title: 'ranks', number: true, key: (row) => row.ranks, cell: (row) => number(row.ranks) },
-    { title: 'begin, s', number: true, key: (row) => row.start_ns, cell: (row) => seconds(row.start_ns) },
-    { title: 'time, ms', number: true, key: (row) => row.duration_ns, cell: (row) => number(row.duration_ns / 1e6, 2) },
-    { title: 'first to last call, ms', number: true, key: (row) => row.skew_ns,
-      cell: (row) => number(row.skew_ns / 1e6, 2) },
+    { title: 'begin', number: true, key: (row) => row.start_ns, cell: (row) => duration(row.start_ns) },
+    { title: 'time', number: true, key: (row) => row.duration_ns, cell: (row) => duration(row.duration_ns) },
+    { title: 'first to last call', number: true, key: (row) => row.skew_ns, cell: (row) => duration(row.skew_ns) },
     { title: 'called last', key: (row) => row.last_rank ?? -1, cell: lastOf },
-  ], rows, { sort: [4, -1], limit: [SHOWN, 0], mark: (row) => row.unfinished > 0 });
+  ], rows, { sort: [3, 1], limit: SHOWN, mark: (row) => row.unfinished > 0 });
 }
 
 /** @param {CommunicatorCall} call */

@@ -1,9 +1,9 @@
 // Channels, overlap, anomalies, what is missing, and how to read the page.
 
 import { add, fill, fillTable, section } from '#page/dom';
-import { bytes, gigabytes, number, percent, seconds } from '#page/format';
+import { bytes, duration, gigabytes, number, numbered, percent } from '#page/format';
 import { html, unit } from '#page/html';
-import { hasPairs, scatter } from '#page/pairs';
+import { countPairs, scatter } from '#page/pairs';
 import { isComparable } from '#page/skew';
 import { exposedShare } from '#page/verdict';
 
@@ -21,7 +21,7 @@ export function channels({ report }) {
   if (rows.length === 0) return;
   const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', html`Time
     of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
-    <b>${slow ? slow.sentence : 'No channel costs 2 % of communication time.'}</b>`);
+    <b>${slow ? slow.sentence : 'No channel costs 2 % of communication time.'}</b>`, { open: slow !== undefined });
   const ordered = [...rows].sort((a, b) => (b.slowdown ?? 0) - (a.slowdown ?? 0));
   const first = slow?.link?.channel ?? null;
   const name = (/** @type {Link} */ link) => `${report.communicators[link.communicator]?.name ?? ''} ${link.channel}`;
@@ -42,10 +42,10 @@ export function channels({ report }) {
     { title: html`rate,<br>GB/s`, number: true, key: (link) => link.rate ?? -1, cell: (link) => gigabytes(link.rate) },
     { title: html`slowdown,<br>×`, number: true, key: (link) => link.slowdown ?? -1,
       cell: (link) => number(link.slowdown, 2) },
-    { title: 'change', cell: (link) => (link.change ? html`at ${seconds(link.change.at_ns)} s: × ${
+    { title: 'change', cell: (link) => (link.change ? html`at ${duration(link.change.at_ns)}: × ${
       number(link.change.before, 2)} → × ${number(link.change.after, 2)}` : unit('none')) },
-    { title: html`lost,<br>s`, number: true, key: (link) => link.lost_ns ?? -1, cell: (link) => seconds(link.lost_ns) },
-  ], rows, { sort: [3, -1], limit: [SHOWN, 0] });
+    { title: 'lost', number: true, key: (link) => link.lost_ns ?? -1, cell: (link) => duration(link.lost_ns) },
+  ], rows, { sort: [3, -1], limit: SHOWN });
   table.addEventListener('click', (event) => {
     const at = /** @type {HTMLElement} */ (event.target).dataset.at;
     if (at === undefined) return;
@@ -62,7 +62,7 @@ export function overlap({ report }) {
   if (!rows || exposed === null) return;
   const element = section('overlap', 'Overlap with computing', 'nccl-otf2 stats --by overlap', html`<b>${
     percent(exposed)} of communication time is exposed:</b> no other kernel runs on the GPU meanwhile. The
-      rest is hidden behind computing.`);
+      rest is hidden behind computing.`, { open: false });
   const most = Math.max(...rows.map((row) => row.communication_ns + row.computation_ns - row.overlap_ns), 1);
   const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(2)}%`;
   add(element, 'div', 'keys').innerHTML = html`<span class="key"><i class="moved"></i>communication alone</span>
@@ -71,18 +71,18 @@ export function overlap({ report }) {
   fillTable(add(element, 'table', 'tight'), 'Overlap by rank', [
     { title: 'rank', head: true, key: (row) => row.rank, cell: (row) => report.ranks[row.rank].name },
     { title: '', style: 'width:56%', cell: (row) => html`<div class="bar" role="img" aria-label="exposed ${
-      seconds(row.exposed_ns)} s"><i class="fn moved" style="${width(row.exposed_ns)}"></i><i class="both"
+      duration(row.exposed_ns)}"><i class="fn moved" style="${width(row.exposed_ns)}"></i><i class="both"
       style="${width(row.overlap_ns)}"></i><i class="unclear" style="${width(row.computation_ns - row.overlap_ns)}">
       </i></div>` },
-    { title: 'communication, s', number: true, key: (row) => row.communication_ns,
-      cell: (row) => seconds(row.communication_ns) },
-    { title: 'computing, s', number: true, key: (row) => row.computation_ns,
-      cell: (row) => seconds(row.computation_ns) },
-    { title: 'both, s', number: true, key: (row) => row.overlap_ns, cell: (row) => seconds(row.overlap_ns) },
-    { title: 'exposed, s', number: true, key: (row) => row.exposed_ns, cell: (row) => seconds(row.exposed_ns) },
+    { title: 'communication', number: true, key: (row) => row.communication_ns,
+      cell: (row) => duration(row.communication_ns) },
+    { title: 'computing', number: true, key: (row) => row.computation_ns,
+      cell: (row) => duration(row.computation_ns) },
+    { title: 'both', number: true, key: (row) => row.overlap_ns, cell: (row) => duration(row.overlap_ns) },
+    { title: 'exposed', number: true, key: (row) => row.exposed_ns, cell: (row) => duration(row.exposed_ns) },
     { title: 'exposed, %', number: true, key: (row) => row.exposed_ns / Math.max(1, row.communication_ns),
       cell: (row) => number((row.exposed_ns / Math.max(1, row.communication_ns)) * 100) },
-  ], rows, { sort: [5, -1], limit: [SHOWN, 4] });
+  ], rows, { sort: [5, -1], limit: SHOWN });
 }
 
 /** Anomalies of one cause. @typedef {{ cause: string, kind: string, list: Anomaly[], lost: number }} Group */
@@ -109,18 +109,19 @@ export function anomalies({ report }, link) {
   if (report.anomalies.length === 0) return;
   const element = section('anomalies', 'Anomalies', 'nccl-otf2 stats --by anomalies', html`Operations
       far from the median of their kind, by cause and by the time that all ranks lost. A cause is named
-      only where the trace shows it; lost times of different causes overlap and do not add up.`);
+      only where the trace shows it; lost times of different causes overlap and do not add up.`,
+  { open: report.verdict.finding === 'pauses' });
   const name = (/** @type {Anomaly} */ anomaly) => report.operations[anomaly.class]?.function ?? '';
   fillTable(add(element, 'table'), 'Anomalies by cause', [
-    { title: 'lost, s', number: true, key: (group) => group.lost, cell: (group) => seconds(group.lost, 3) },
+    { title: 'lost', number: true, key: (group) => group.lost, cell: (group) => duration(group.lost) },
     { title: 'instances', number: true, key: (group) => group.list.length, cell: (group) => number(group.list.length) },
     { title: 'kind', key: (group) => group.kind, cell: (group) => group.kind.replaceAll('-', ' ') },
     { title: 'cause', head: true, cell: (group) => group.cause },
     { title: 'what the trace shows, in the worst case', className: 'wrap', cell: (group) => group.list[0].sentence },
-    { title: html`worst, in the timeline ${unit('(ms lost)')}`, cell: (group) => html`${group.list.slice(0, 3)
-      .map((one) => html`<a href="${link(one)}">${name(one)}${one.sequence === null ? '' : ` #${one.sequence}`}</a> ${
-        unit(number(one.lost_ns / 1e6, 2))} &nbsp; `)}` },
-  ], groups(report), { limit: [SHOWN, 0] });
+    { title: html`worst, in the timeline ${unit('(lost)')}`, cell: (group) => html`${group.list.slice(0, 3)
+      .sort((a, b) => a.start_ns - b.start_ns).map((one) => html`<a href="${link(one)}">${
+        numbered(name(one), one.sequence)}</a> ${unit(duration(one.lost_ns))} &nbsp; `)}` },
+  ], groups(report), { limit: SHOWN });
 }
 
 /** Kinds of events as people call them. */
@@ -140,7 +141,7 @@ function unrecorded(report) {
     report.operations.length === 0 && html`<b>operations</b> (none was recorded)`,
     report.operations.length > 0 && !isComparable(report) && html`<b>who is late</b> (no collective has arrivals on
       several ranks that can be compared)`,
-    !hasPairs(report) && html`<b>pairs of ranks</b> (${run.has_steps ? 'no message or transfer has both ends here' :
+    countPairs(report) === 0 && html`<b>pairs of ranks</b> (${run.has_steps ? 'no message or transfer has both ends here' :
       html`${events('standard,ProxyStep')} records them; there are none where ${network}`})`,
     ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
       html`${events('standard,ProxyStep')} records them`})`,
@@ -167,7 +168,7 @@ export function completeness({ report }) {
   const heading = 'What was seen, what is missing, how exact it is';
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
     whole ? 'Everything that NCCL reported is here' : missing(found)}</b>${sum('unfinished') > 0 && html`; ${
-    number(sum('unfinished'))} events had not ended when the recording did`}.`);
+    number(sum('unfinished'))} events had not ended when the recording did`}.`, { open: !whole });
   const absent = unrecorded(report);
   if (absent.length > 0) {
     const line = add(element, 'p', 'lede');
@@ -197,8 +198,7 @@ export function completeness({ report }) {
       lines.map((line) => `${what}: ${line}`)))}
     ${list('Ranks that had called fewer collectives than others', found.matching.ranks_behind.lines)}
     ${list('Problems', found.problems)}${list('Left out', found.parts_left_out)}
-    ${list('Dumps of NCCL’s topology that could not be used', found.topology_unused)}
-    ${list('What NCCL does not report', report.unreported)}`);
+    ${list('Dumps of NCCL’s topology that could not be used', found.topology_unused)}`);
 }
 
 /** @param {import('../model').Completeness} found */
@@ -230,7 +230,7 @@ export function howTo({ report, tool }) {
     ['exposed', 'communication while no other kernel runs on the GPU'],
   ];
   const element = section('how', 'How to read and reproduce this', '', html`The archive has every event: open it in
-    Vampir or ViTE.`);
+    Vampir or ViTE.`, { open: false });
   const { anchor } = report.run;
   fill(add(element, 'div', 'columns'), html`<div><h3>Words</h3><dl class="kv words">${words.map(([word, means]) =>
     html`<dt><b>${word}</b></dt><dd>${means}</dd>`)}</dl></div><div><h3>Commands</h3><pre>${
@@ -253,7 +253,7 @@ const CUT = /** @type {Record<string, [string, string]>} */ ({
 export function leftOut({ left_out: all }) {
   for (const [name, count] of Object.entries(all)) {
     const [place, table] = CUT[name];
-    const element = document.getElementById(place);
+    const element = document.querySelector(`#${place} .body`);
     if (element) {
       fill(add(element, 'p', 'u'), html`${number(count)} more rows of ${name.replace('_', ' ')} do not fit into this
         page, which has those that took or lost most; sums here are of these. <code>nccl-otf2 stats --by ${table}</code>

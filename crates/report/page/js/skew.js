@@ -1,9 +1,10 @@
 // Who arrives late, and when: a heat map of ranks over time.
 
 import { add, drawn, fill, fillTable, hideTip, mix, section, showTip, sizeCanvas, token } from '#page/dom';
-import { duration, NONE, number, quantile, seconds } from '#page/format';
+import { duration, moment, NONE, number, quantile } from '#page/format';
 import { entries, html, unit } from '#page/html';
 import { plot, RIGHT } from '#page/plot';
+import { plain } from '#page/program';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Report} Report */
@@ -19,36 +20,41 @@ export const isComparable = ({ run, lateness }) => run.comparable > 0 && latenes
 export function skew({ report }, go) {
   const bins = Math.max(0, ...report.lateness.ranks.map((row) => row.length));
   if (!isComparable(report)) return;
-  const element = section('skew', 'Who arrives late, and when', 'nccl-otf2 stats --by ranks', lede(report));
+  const element = section('skew', 'Who arrives late, and when', 'nccl-otf2 stats --by ranks', lede(report),
+    { open: worstOf(report) !== null, half: true });
   const heat = new Heat(report, bins, go);
   const strips = report.ranks.length <= STRIPS;
   if (!strips) heatMap(element, heat);
   const rows = report.ranks.map((rank, index) => ({ ...rank, index }));
   if (!strips) rows.sort((a, b) => b.awaited_ns - a.awaited_ns);
   const table = add(element, 'table', 'tight');
-  const ms = (/** @type {number | null} */ ns) => (ns === null ? NONE : number(ns / 1e6, 3));
   const drawStrips = () => heat.strips(table);
   fillTable(table, 'Lateness by rank over the run', [
     { title: 'rank', head: true, key: (row) => row.index, cell: (row) => row.name },
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px', cell: (row) =>
       html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
-    { title: html`longer than<br>peers, ms`, number: true, key: (row) => row.longer_ns ?? 0,
-      cell: (row) => ms(row.longer_ns) },
-    { title: html`others<br>lose, ms`, number: true, key: (row) => row.lost_ns ?? 0, cell: (row) => ms(row.lost_ns) },
-    { title: html`trend,<br>ms per s`, number: true, key: (row) => row.trend_ns_per_s ?? 0,
-      cell: (row) => (row.trend_ns_per_s === null ? unit('none') : ms(row.trend_ns_per_s)) },
+    { title: html`longer_<br>than peers`, number: true, key: (row) => row.longer_ns ?? 0,
+      cell: (row) => duration(row.longer_ns) },
+    { title: html`others<br>lose`, number: true, key: (row) => row.lost_ns ?? 0, cell: (row) => duration(row.lost_ns) },
+    ...(report.ranks.some((rank) => rank.trend_ns_per_s !== null) ? [trendOf] : []),
     { title: html`last,<br>%`, number: true, key: (row) => row.last / Math.max(1, row.instances),
       cell: (row) => (row.instances === 0 ? NONE : number((row.last / row.instances) * 100)) },
-    { title: html`awaited,<br>s`, number: true, key: (row) => row.awaited_ns, cell: (row) => seconds(row.awaited_ns) },
-  ], rows, { limit: [strips ? STRIPS : 24, 0], mark: (row) => row.index === worstOf(report), done: drawStrips });
+    { title: 'awaited', number: true, key: (row) => row.awaited_ns, cell: (row) => duration(row.awaited_ns) },
+  ], rows, { limit: strips ? STRIPS : 24, mark: (row) => row.index === worstOf(report), done: drawStrips });
   drawn(drawStrips);
   const heatAt = () => strips ? placeOf(table.querySelector('.strip'), element) : heatArea(element);
   trend(table.parentElement ?? element, report, bins, heatAt);
 }
 
-/** The rank to look at: that of the first cause which is one. @param {Report} report */
-const worstOf = ({ causes }) => causes.find((cause) => cause.rank !== null)?.rank ?? null;
+/** The late rank to look at. @param {Report} report */
+const worstOf = ({ causes }) => causes.find(({ kind }) => kind === 'late-rank')?.rank ?? null;
+
+/** @type {import('#page/dom').Column<import('../model').Rank>} */
+const trendOf = {
+  title: html`trend,<br>per s`, number: true, key: (row) => row.trend_ns_per_s ?? 0,
+  cell: (row) => (row.trend_ns_per_s === null ? unit('none') : duration(row.trend_ns_per_s)),
+};
 
 /** @param {Report} report */
 function lede(report) {
@@ -137,7 +143,7 @@ class Heat {
   tip(rank, bin, event) {
     const { from_ns: from, bin_ns: length, ranks } = this.report.lateness;
     const late = ranks[rank]?.[bin] ?? null;
-    showTip(html`<h4>${this.report.ranks[rank].name}, ${seconds(from + bin * length, 3)} s</h4>${entries([
+    showTip(html`<h4>${this.report.ranks[rank].name}, ${duration(from + bin * length)}</h4>${entries([
       ['against the median rank', late === null ? 'no arrival' : duration(late)],
       ['clocks', this.floor > 0 ? `± ${duration(this.floor)}` : 'error unknown'],
     ])}<p>Click: this place in the timeline</p>`, event);
@@ -207,26 +213,26 @@ function trend(element, report, bins, area) {
   if (rank === null || bins < 8) return;
   const { from_ns: from, bin_ns: length, ranks } = report.lateness;
   const used = Array.from({ length: bins }, (_, bin) => bin).filter((bin) => ranks.some((row) => row[bin] !== null));
-  const x = used.map((bin) => (from + (bin + 0.5) * length) / 1e9);
+  const x = used.map((bin) => from + (bin + 0.5) * length);
   const others = used.map((bin) => Float64Array.from(ranks.flatMap((row, other) => {
     const late = row[bin] ?? null;
-    return other === rank || late === null ? [] : [late / 1e6];
+    return other === rank || late === null ? [] : [late];
   })).sort());
   const edge = (/** @type {number} */ share) =>
     others.map((sorted) => (sorted.length === 0 ? null : quantile(sorted, share)));
   const { change, name } = report.ranks[rank];
   const figure = add(element, 'figure');
-  fill(figure, html`<figcaption><span>ms late: <b class="hot">${name}</b>; grey: 5 % to 95 % of the other
-    ranks</span>${change && html`<span class="u">change at ${seconds(change.at_ns)} s:
+  fill(figure, html`<figcaption><span>how late: <b class="hot">${name}</b>; grey: 5 % to 95 % of the other
+    ranks</span>${change && html`<span class="u">change at ${duration(change.at_ns)}:
     ${duration(change.before)} before, ${duration(change.after)} after</span>`}</figcaption>`);
   plot(add(figure, 'div'), {
-    height: 120, area, xRange: [from / 1e9, (from + bins * length) / 1e9],
-    xText: (value) => `${number(value, 2)} s`, yText: (value) => String(value).replace('-', '−'),
+    height: 120, area, xRange: [from, from + bins * length],
+    xText: (value) => moment(value, bins * length, (bins * length) / 100), yText: plain,
     data: [x, edge(0.05), edge(0.95), used.map((bin) => {
       const late = ranks[rank]?.[bin] ?? null;
-      return late === null ? null : late / 1e6;
+      return late;
     })],
     series: [{ colour: '--hatch', width: 0 }, { colour: '--hatch', width: 0 }, { colour: '--accent', width: 1.6 }],
-    band: [1, 2], mark: change ? change.at_ns / 1e9 : undefined,
+    band: [1, 2], mark: change ? change.at_ns : undefined,
   });
 }

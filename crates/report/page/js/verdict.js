@@ -1,34 +1,57 @@
-// The head of the page: which run, the verdict, what else was found.
+// The head of the page: which run, the verdict, its evidence, what else was found.
 
 import { byId, fill } from '#page/dom';
-import { date, duration, NONE, number, percent, seconds } from '#page/format';
+import { date, duration, NONE, number, percent } from '#page/format';
 import { html, unit } from '#page/html';
+import { countPairs } from '#page/pairs';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Cause} Cause */
 
 const NAMES = 'ranks?|all ranks|[\\d ]+ ranks|the link|the network interface|channel|GPU';
-const WHO = new RegExp(`^(${NAMES}) .*?(?= (is|are|was|were|may|stalled) )`, 'i');
+const WHO = new RegExp(`^(HANG|MISMATCH|DIED|QUIET|(${NAMES}) .*?(?= (is|are|was|were|may|stalled) ))`, 'i');
+
+/** Lines of evidence that are shown at first: what the verdict rests on most. */
+const SHOWN = 3;
 
 /** @param {Model} model */
 export function verdict(model) {
-  const { report } = model;
+  const { report: { verdict: { line, basis } }, hang } = model;
   facts(model);
-  // Who it is carries the colour.
-  const who = WHO.exec(report.verdict.line)?.[0] ?? '';
+  // Who it is carries the colour, or that the job hung.
+  const who = WHO.exec(line)?.[0] ?? '';
+  const next = hang?.verdict.next ?? null;
+  // The advice is said once.
+  const own = next === null ? basis : basis.filter((sentence) => !sentence.toLowerCase().startsWith(next.toLowerCase()));
+  const found = (hang?.verdict.evidence ?? []).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
+  byId('verdict').classList.toggle('hang', /^[A-Z]{4,}:/.test(line));
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
-    <p class="v"><em>${who}</em>${report.verdict.line.slice(who.length)}</p>
-    <p class="because">${report.verdict.basis.join(' ')}${evidence(model)}</p>
+    <p class="v"><em>${who}</em>${line.slice(who.length)}</p>
+    ${lines([...found, ...own])}${whatNext(model, next)}
     ${findings(model)}`);
 }
 
-/** @param {Model} model */
-function evidence({ report }) {
-  const [cause] = report.causes;
+/** Evidence, the most convincing first; what limits it is behind it. @param {string[]} all */
+export function lines(all) {
+  const list = (/** @type {string[]} */ some) => html`<ul class="because">${some.map((one) => html`<li>${one}</li>`)}
+    </ul>`;
+  const rest = all.slice(SHOWN);
+  return html`${list(all.slice(0, SHOWN))}${rest.length > 0 && html`<details class="rest"><summary>${rest.length} more
+    line${rest.length > 1 && 's'}: what the numbers rest on, and what limits them</summary>${list(rest)}</details>`}`;
+}
+
+/** What to do next: one command, or where in the page to look. @param {Model} model @param {string | null} advice */
+function whatNext({ report }, advice) {
+  const { run: { anchor }, verdict: { finding }, causes: [cause] } = report;
+  if (advice !== null) return html`<p class="next">Next: ${advice}</p>`;
+  if (finding === 'unfinished') return html`<p class="next">Next: <code>nccl-otf2 hang ${anchor}</code></p>`;
+  if (finding === 'unclear' || finding === 'nothing') {
+    return html`<p class="next">Next: <code>nccl-otf2 info ${anchor}</code></p>`;
+  }
   if (!cause) return '';
   const { section, label } = placeOf(cause, report);
-  return html` See <a href="#${section}">${label}</a>${report.anomalies.length > 0 && html` or
-    <a href="#anomalies">its worst cases, with their place in the timeline</a>`}.`;
+  return html`<p class="next">Next: <a href="#timeline">the moment in the timeline</a>, <a href="#${section}">${label}</a>${
+    report.anomalies.length > 0 && html`, <a href="#anomalies">the worst cases</a>`}</p>`;
 }
 
 /** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
@@ -47,7 +70,7 @@ const pairOf = (link, ranks) => [link?.from ?? null, link?.to ?? null].map((at) 
   (at === null ? '?' : ranks[at].number ?? ranks[at].name)).join(' → ');
 
 /** @param {Model} model */
-function facts({ report: { run, ranks, communicators }, title, part }) {
+function facts({ report: { run, ranks, communicators, verdict: { is_partial: isPartial } }, title, part }) {
   const many = (/** @type {number} */ count, /** @type {string} */ what) =>
     html`<span><b>${number(count)}</b> ${what}${count === 1 ? '' : 's'}</span>`;
   document.title = `${title}: NCCL report`;
@@ -55,12 +78,13 @@ function facts({ report: { run, ranks, communicators }, title, part }) {
     ${run.start_ns !== null && html`<span>${date(run.start_ns)}</span>`}
     ${many(run.hosts.length, 'host')}${many(ranks.length, 'rank')}${many(communicators.length, 'communicator')}
     ${run.nccl_versions.length > 0 && html`<span>NCCL <b>${run.nccl_versions.join(', ')}</b></span>`}
-    <span><b>${seconds(run.duration_ns)}</b> s</span>${many(run.operations, 'operation')}${partOf(part)}`);
+    <span><b>${duration(run.duration_ns)}</b></span>${many(run.operations, 'operation')}${partOf(part)}${isPartial &&
+    html`<a class="hot" href="#completeness">the recording is not complete</a>`}`);
 }
 
 /** The part of the run that the page is about. @param {Model['part']} part */
 function partOf({ from_ns: from, to_ns: to, ranks }) {
-  const words = [from !== null && `from ${seconds(from)} s`, to !== null && `to ${seconds(to)} s`,
+  const words = [from !== null && `from ${duration(from)}`, to !== null && `to ${duration(to)}`,
     ranks.length > 0 && `rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')}`].filter(Boolean);
   return words.length > 0 && html`<span class="hot">only ${words.join(' ')}</span>`;
 }
@@ -69,23 +93,20 @@ function partOf({ from_ns: from, to_ns: to, ranks }) {
 function findings({ report }) {
   const exposed = exposedShare(report.overlap);
   const row = (/** @type {number | null} */ ns, /** @type {unknown} */ share, /** @type {unknown} */ text,
-    /** @type {string} */ section, /** @type {string} */ label) => html`<tr><td class="n">${seconds(ns)}</td>
-    <td class="n">${share}</td><td style="padding-left:20px">${text}</td>
-    <td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
+    /** @type {string} */ section, /** @type {string} */ label) => html`<tr><td class="n">${duration(ns)}</td>
+    <td class="n">${share}</td><td>${text}</td><td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
   const causes = report.causes.slice(1, 5);
   const { rest } = report.verdict;
   const others = rest !== null && report.causes.length < 6 && html`<p class="because">${unit(rest)}</p>`;
   if (exposed === null && causes.length === 0) return others;
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
-    <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
-    <th class="n" scope="col" style="width:88px">of time in operations, %</th>
-    <th scope="col" style="padding-left:20px">also found${causes.length > 0 && html`; lost times overlap, since
+    <thead><tr><th class="n" scope="col">lost</th><th class="n" scope="col">of time in operations</th>
+    <th scope="col">also found${causes.length > 0 && html`; lost times overlap, since
       ranks wait longer for what is slow, too: they do not add up`}</th>
-    <th scope="col" style="width:140px"><span class="sr">evidence</span></th></tr></thead><tbody>
+    <th scope="col"><span class="sr">evidence</span></th></tr></thead><tbody>
     ${causes.map((cause) => {
       const { section, label } = placeOf(cause, report);
-      const share = cause.share === null ? NONE : number(cause.share * 100, 1);
-      return row(cause.lost_ns, share, cause.sentence, section, label);
+      return row(cause.lost_ns, percent(cause.share, 1), cause.sentence, section, label);
     })}
     ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
@@ -93,29 +114,30 @@ function findings({ report }) {
 }
 
 /** Sections for the contents beside the page. @param {Model} model @returns {[string, string, unknown][]} */
-export function sections({ report }) {
+export function sections({ report, hang }) {
   const rank = report.causes[0]?.rank ?? null;
   const exposed = exposedShare(report.overlap);
   const hot = (/** @type {unknown} */ text) => html`<i class="hot">${text}</i>`;
-  const count = (/** @type {unknown[] | undefined} */ list) => html`<i>${list?.length ?? 0}</i>`;
+  const count = (/** @type {number | undefined} */ size) => html`<i>${number(size)}</i>`;
   const cause = (/** @type {Cause['kind']} */ wanted) => report.causes.find(({ kind }) => kind === wanted);
   const late = cause('late-rank')?.rank ?? null;
   const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
   const lost = report.completeness.callbacks_lost;
+  const called = report.phases.filter(({ operations }) => operations > 0);
   const all = /** @type {[string, string, unknown][]} */ ([
-    ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
-    ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
-    ['phases', 'Phases', count(report.phases)], ['steps', 'Steps', count(report.steps?.steps)],
-    ['path', 'Critical path', count(report.critical_path?.parts)],
-    ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lost_ns ?? 0))],
-    ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
-    ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
-    ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics)],
+    ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)], ['timeline', 'Timeline', ''],
+    ['hang', 'Who entered', hang?.verdict.found && hot(hang.verdict.kind)], ['time', 'Time by rank', count(report.ranks.length)],
+    ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lost_ns || null))],
+    ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(countPairs(report))],
+    ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels.length)],
+    ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics.length)],
+    ['phases', 'Phases', count(called.length)], ['steps', 'Steps', count(report.steps?.steps.length)],
+    ['path', 'Critical path', count(report.critical_path?.parts.length)],
+    ['operations', 'Operations', count(report.operations.length)],
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
-    ['making', 'Making communicators', count(report.communicator_calls)],
-    ['anomalies', 'Anomalies', count(report.anomalies)],
-    ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['timeline', 'Timeline', ''],
-    ['how', 'How to read', '']]);
+    ['making', 'Making communicators', count(report.communicator_calls.length)],
+    ['anomalies', 'Anomalies', count(report.anomalies.length)],
+    ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['how', 'How to read', '']]);
   return all.filter(([id]) => document.getElementById(id));
 }
 

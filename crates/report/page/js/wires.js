@@ -1,7 +1,7 @@
 // Hosts with their GPUs and network interfaces, and the way of a channel through them.
 
 import { add, byId, fill, fillTable, section, segments } from '#page/dom';
-import { bytes, gigabytes, NONE, number, percent, seconds } from '#page/format';
+import { bytes, duration, gigabytes, NONE, number, percent } from '#page/format';
 import { html } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -32,7 +32,8 @@ export function wires({ report }) {
   const element = section('wires', 'Hosts and links', 'nccl-otf2 stats --by nic', html`GPUs and network interfaces of
     each host as NCCL sees them, and the way of a channel. <b>${culprit ? culprit.sentence : slowest >= SLOW ?
     `The slowest interface takes ${number(slowest, 1)} times as long for a step as others.` : slowest > 0 ?
-    'No network interface stands out.' : 'Interfaces were not compared.'}</b>`);
+    'No network interface stands out.' : 'Interfaces were not compared.'}</b>`,
+  { open: culprit !== undefined || slowest >= SLOW });
   new Drawing(element, report, topology).show();
   table(element, report, topology);
 }
@@ -46,13 +47,13 @@ function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused })
       { title: 'sent', number: true, key: (nic) => nic.sent_bytes ?? -1, cell: (nic) => size(nic.sent_bytes) },
       { title: 'received', number: true, key: (nic) => nic.received_bytes ?? -1,
         cell: (nic) => size(nic.received_bytes) },
-      { title: 'busy, s', number: true, key: (nic) => nic.busy_ns ?? -1, cell: (nic) => seconds(nic.busy_ns) },
+      { title: 'busy', number: true, key: (nic) => nic.busy_ns ?? -1, cell: (nic) => duration(nic.busy_ns) },
       { title: html`rate while<br>busy, GB/s`, number: true, key: (nic) => nic.rate ?? -1,
         cell: (nic) => gigabytes(nic.rate) },
       { title: html`of its<br>speed`, number: true, key: (nic) => nic.share ?? -1, cell: (nic) => percent(nic.share) },
       { title: html`slowdown,<br>×`, number: true, key: (nic) => nic.slowdown ?? -1,
         cell: (nic) => number(nic.slowdown, 2) },
-    ], nics, { sort: [7, -1], limit: [MOST_NICS, 0], mark: isSlow });
+    ], nics, { sort: [7, -1], limit: MOST_NICS, mark: isSlow });
   }
   const remarks = [elsewhere > 0 && `${bytes(elsewhere)} more were sent over interfaces that the graphs do not name.`,
     unused.length > 0 && `Dumps that could not be used: ${unused.join('; ')}.`];
@@ -81,7 +82,8 @@ class Drawing {
       aria-label="Which graph is drawn"></span><label class="small">channel <select id="wires-channel"></select></label>
       </div><div class="wide" id="wires-drawing"></div><figcaption class="u" id="wires-say"></figcaption>`);
     const select = /** @type {HTMLSelectElement} */ (byId('wires-channel'));
-    const kinds = /** @type {[string, string][]} */ (this.kinds.map((kind) => [kind, kind.toLowerCase()]));
+    const kinds = this.kinds.length < 2 ? [] :
+      /** @type {[string, string][]} */ (this.kinds.map((kind) => [kind, kind.toLowerCase()]));
     segments(byId('wires-kind'), kinds, this.kind, (kind) => {
       this.kind = kind;
       this.draw(select);
@@ -112,7 +114,7 @@ class Drawing {
     const graphs = this.graphs();
     const count = Math.max(0, ...graphs.map(({ channels }) => channels.length));
     this.channel = count > 0 ? this.channel % count : 0;
-    /** @type {HTMLElement} */ (select.parentElement).hidden = count === 0;
+    /** @type {HTMLElement} */ (select.parentElement).hidden = count < 2;
     fill(select, html`${Array.from({ length: count }, (_, at) => html`<option${at === this.channel ?
       html` selected` : ''}>${at}</option>`)}`);
     const shown = this.hosts();

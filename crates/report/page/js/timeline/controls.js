@@ -17,7 +17,7 @@ function hitAt({ view, store }, { offsetX: x, offsetY: y }) {
   if (!found) return null;
   const { row, location } = found;
   const dense = !store.isDetailed(view.begin, view.end);
-  if (x < GUTTER || row.what === 'host' || dense) return { row, item: null };
+  if (x < GUTTER || row.what === 'host' || row.what === 'more' || dense) return { row, item: null };
   const slack = ((view.end - view.begin) / (view.width - GUTTER)) * 2;
   const at = timeAt(view, x);
   let item = /** @type {Item | null} */ (null);
@@ -82,9 +82,11 @@ function wheel(timeline, event) {
 /** @param {TimelineView} timeline */
 function drag(timeline) {
   const { canvas } = timeline;
-  let from = /** @type {{ x: number, y: number, begin: number, moved: boolean } | null} */ (null);
+  let from = /** @type {{ x: number, y: number, begin: number, moved: boolean, at: number | null } | null} */ (null);
   canvas.addEventListener('pointerdown', (event) => {
-    from = { x: event.clientX, y: event.clientY, begin: timeline.view.begin, moved: false };
+    const measures = (event.shiftKey || event.offsetY < AXIS) && event.offsetX >= GUTTER;
+    from = { x: event.clientX, y: event.clientY, begin: timeline.view.begin, moved: false,
+      at: measures ? timeAt(timeline.view, event.offsetX) : null };
   });
   canvas.addEventListener('pointermove', (event) => {
     if (!from) return hover(timeline, event);
@@ -93,6 +95,10 @@ function drag(timeline) {
     if (!from.moved) canvas.setPointerCapture(event.pointerId);
     from.moved = true;
     hideTip();
+    if (from.at !== null) {
+      const to = timeAt(timeline.view, Math.max(GUTTER, Math.min(width, event.offsetX)));
+      return timeline.measure({ begin: Math.min(from.at, to), end: Math.max(from.at, to) });
+    }
     const start = from.begin - ((event.clientX - from.x) / (width - GUTTER)) * (end - begin);
     byId('rows').scrollTop -= event.movementY;
     timeline.show(start, start + end - begin);
@@ -138,8 +144,9 @@ function hover(timeline, event) {
 function click(timeline, event) {
   const hit = hitAt(timeline, event);
   timeline.canvas.focus({ preventScroll: true });
-  if (!hit) return;
-  if (hit.row.what === 'host') timeline.toggle(timeline.closed, hit.row.host);
+  if (!hit) return timeline.measure(null);
+  if (hit.row.what === 'more') timeline.toggle(timeline.all, hit.row.row);
+  else if (hit.row.what === 'host') timeline.toggle(timeline.closed, hit.row.host);
   else if (hit.row.what === 'rank' && event.offsetX < GUTTER) timeline.toggle(timeline.open, hit.row.row);
   else if (hit.item) {
     timeline.select(hit.item);
@@ -163,7 +170,9 @@ function command(timeline, name) {
     w: () => timeline.zoom(0.6), s: () => timeline.zoom(1 / 0.6),
     a: () => timeline.pan(-0.25), d: () => timeline.pan(0.25),
     0: () => timeline.show(timeline.first, timeline.whole), f: () => timeline.fit(), e: () => timeline.toggleAll(),
+    m: () => timeline.measure({ begin: timeline.view.begin, end: timeline.view.end }),
     Enter: () => timeline.toggle(timeline.open, row), Escape: () => {
+      timeline.view.span = null;
       timeline.select(null);
       timeline.redraw();
     },

@@ -1,9 +1,9 @@
 // Draws the timeline: a view of some time and some rows on a canvas.
 
 import { sizeCanvas } from '#page/dom';
-import { duration, moment, seconds } from '#page/format';
+import { duration, moment } from '#page/format';
 import { LAUNCH } from '#page/timeline/palette';
-import { locationOf } from '#page/timeline/related';
+import { fullName, locationOf } from '#page/timeline/related';
 import { drawSelection } from '#page/timeline/selection';
 import { AXIS, GUTTER, ticks, timeAt, topOf, xOf } from '#page/timeline/view';
 
@@ -34,6 +34,7 @@ export function draw(context, view, store, palette) {
   const frame = new Frame(context, view, store, palette);
   const visible = view.rows.filter((row) => topOf(view, row) < height && topOf(view, row) + row.height > AXIS);
   for (const row of visible) frame.row(row);
+  if (view.span) drawSpan(frame, view.span);
   if (view.selected) drawSelection(frame);
   context.restore();
   for (const row of visible) gutter(context, view, row, palette);
@@ -53,9 +54,20 @@ export class Frame {
     /** Whether shares of time stand for events that are not in the page. */
     this.partial = !store.isComplete(view.begin, view.end);
     const events = this.partial ? store.allIn(view.begin, view.end) : store.eventsIn(view.begin, view.end);
-    const crowded = events / Math.max(1, rows.length) > view.width * 0.5;
+    const crowded = events / Math.max(1, rows.length) > view.width * 0.5 && this.operationsOfRank() > view.width / 12;
     /** Whether ranks are shown as shares of time. */
     this.dense = !this.detailed || (crowded && this.pixel * COLUMN > overview.bin_ns);
+  }
+
+  /** How many operations a rank has in view, of those that are loaded; the most of some ranks. */
+  operationsOfRank() {
+    const { begin, end, rows } = this.view;
+    const counts = rows.filter(({ what }) => what === 'rank').slice(0, 8).map(({ locations }) => {
+      let count = 0;
+      for (const location of locations) this.store.each(location, begin, end, () => count++);
+      return count;
+    });
+    return Math.max(0, ...counts);
   }
 
   /** @param {Row} row */
@@ -72,9 +84,9 @@ export class Frame {
         if (this.partial) this.behind(row.row, y, row.height);
         this.operations(row, y);
       }
-    } else if (this.detailed) {
+    } else if (row.what === 'locations' && this.detailed) {
       row.locations.forEach((location, lane) => this.location(row, location, y + 1 + lane * row.lane));
-    } else {
+    } else if (row.what === 'locations') {
       context.font = `10.5px ${palette.sans}`;
       context.fillStyle = palette.get('ink-3');
       context.fillText('zoom in for its events', GUTTER + 6, y + Math.min(row.height, 16) / 2);
@@ -113,7 +125,7 @@ export class Frame {
       const [moved, waited] = [transfer / whole, waiting / whole].map((share) => Math.min(1, share) * room);
       if (moved + waited < 0.2) continue;
       const bin = Math.max(0, Math.min(bins - 1, Math.floor((from + to) / 2)));
-      context.fillStyle = palette.flat;
+      context.fillStyle = palette.hatch;
       context.fillRect(x, y + 2 + room - moved - waited, COLUMN, waited);
       context.fillStyle = this.functionFill(store.functionOf(rows[0], bin));
       context.fillRect(x, y + 2 + room - moved, COLUMN, moved);
@@ -147,7 +159,7 @@ export class Frame {
       Math.max(GUTTER - 4, Math.min(view.width + 4, xOf(view, ns))));
     context.globalAlpha = view.matches && !view.matches(events, at) ? 0.18 : 1;
     if (middle - left > 0.4) {
-      context.fillStyle = middle - left > 9 ? palette.hatch : palette.flat;
+      context.fillStyle = palette.hatch;
       context.fillRect(left, y, middle - left, height);
       if (middle - left > 9) {
         context.strokeStyle = palette.get('hatch');
@@ -166,7 +178,8 @@ export class Frame {
     context.font = `10.5px ${palette.sans}`;
     if (width > 56 && height > 12) {
       context.fillStyle = region.text;
-      context.fillText(region.label, Math.max(GUTTER, middle) + 5, y + height / 2 + 0.5, width - 8);
+      const label = events.sequence[at] < 0 || width < 110 ? region.label : `${region.label} ${events.sequence[at]}`;
+      context.fillText(label, Math.max(GUTTER, middle) + 5, y + height / 2 + 0.5, width - 8);
     }
     context.globalAlpha = 1;
   }
@@ -237,7 +250,7 @@ export class Frame {
     context.fillStyle = store.colourOf(events, at) ?? palette.get(isUnfinished ? 'accent' : 'line-2');
     context.fillRect(left, y, Math.min(2, width), height);
     if (width > 30) {
-      const { label } = palette.regions[events.name[at]];
+      const label = fullName(store, { events, at });
       context.font = `10px ${palette.sans}`;
       context.fillStyle = palette.get('ink');
       context.fillText(label, Math.max(GUTTER, left) + 5, y + height / 2 + 0.5, width - 8);
@@ -256,10 +269,11 @@ export class Frame {
       return isWaiting ? palette.flat : palette.get('seq');
     }
     // Transfers and channels have the colour of their operation.
-    if (row.kind === 'transfer' || row.kind === 'channel') {
+    const { kind } = store.timeline.locations[events.location[at]];
+    if (kind === 'transfer' || kind === 'channel') {
       let parent = store.byNumber(events.parent[at]);
       // A phase has its channel in between.
-      if (parent && locationOf(store, parent).kind === row.kind) {
+      if (parent && locationOf(store, parent).kind === kind) {
         parent = store.byNumber(parent.events.parent[parent.at]);
       }
       if (parent) return palette.regions[parent.events.name[parent.at]].fill;
@@ -281,10 +295,11 @@ function gutter(context, view, row, palette) {
   context.fillStyle = row.what === 'host' ? palette.get('raise') : palette.get('bg');
   context.fillRect(0, y, GUTTER, row.height);
   const weight = row.what === 'host' || hot ? 600 : 400;
-  context.font = `${weight} ${row.what === 'locations' ? 10.5 : 11.5}px ${palette.sans}`;
-  context.fillStyle = palette.get(hot ? 'accent' : row.what === 'locations' ? 'ink-2' : 'ink');
+  const inside = row.what === 'locations' || row.what === 'more';
+  context.font = `${weight} ${inside ? 10.5 : 11.5}px ${palette.sans}`;
+  context.fillStyle = palette.get(hot ? 'accent' : inside ? 'ink-2' : 'ink');
   const middle = y + Math.min(row.height, 22) / 2 + 0.5;
-  const left = row.what === 'host' ? 20 : row.what === 'rank' ? 28 : 36;
+  const left = row.what === 'host' ? 20 : row.what === 'rank' ? 28 : row.what === 'more' ? 49 : 36;
   context.fillText(row.label, left, middle, GUTTER - left - 6);
   if (row.what !== 'locations') {
     context.fillStyle = palette.get('ink-3');
@@ -299,16 +314,27 @@ function axis(context, view, palette) {
   context.fillRect(0, 0, view.width, AXIS);
   context.font = `10.5px ${palette.sans}`;
   context.fillStyle = palette.get('ink-2');
-  context.fillText(`ms; ${duration(view.end - view.begin)} wide`, 8, AXIS / 2, GUTTER - 12);
+  context.fillText(`${duration(view.end - view.begin)} wide`, 8, AXIS / 2, GUTTER - 12);
   const times = ticks(view);
+  const step = times.length > 1 ? times[1] - times[0] : view.end - view.begin;
   for (const at of times) {
-    const text = moment(at, times.length > 1 ? (times[1] - times[0]) * 10 : view.end - view.begin);
+    const text = moment(at, view.end, step);
     context.fillText(text, Math.min(view.width - context.measureText(text).width - 2, xOf(view, at) + 4), AXIS - 9);
     context.fillRect(Math.round(xOf(view, at)), AXIS - 5, 1, 5);
   }
   context.fillStyle = palette.get('line-2');
   context.fillRect(0, AXIS - 1, view.width, 1);
   context.fillRect(GUTTER - 1, 0, 1, view.height);
+}
+
+/** The time that is measured, over all rows. @param {Frame} frame @param {{ begin: number, end: number }} span */
+function drawSpan({ context, view, palette }, { begin, end }) {
+  const [left, right] = [begin, end].map((ns) => xOf(view, ns));
+  context.fillStyle = palette.get('accent');
+  context.globalAlpha = 0.1;
+  context.fillRect(left, AXIS, right - left, view.height);
+  context.globalAlpha = 1;
+  for (const x of [left, right]) context.fillRect(Math.round(x), AXIS, 1, view.height);
 }
 
 /**
@@ -331,7 +357,7 @@ export function drawWhole(canvas, view, store, palette, marks) {
   context.textBaseline = 'middle';
   context.fillStyle = palette.get('ink-2');
   context.fillText(begin > 0 ? 'this part' : 'whole run', 8, 14);
-  context.fillText(`${seconds(whole - begin)} s`, 8, 28);
+  context.fillText(duration(whole - begin), 8, 28);
   const [left, right] = [view.begin, view.end].map((ns) => xOf(all, ns));
   context.globalAlpha = 0.6;
   context.fillStyle = palette.get('bg');

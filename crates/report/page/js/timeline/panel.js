@@ -4,7 +4,7 @@ import { colourName, dot } from '#page/dom';
 import { busBytes, busFactor, bytes, duration, gigabytes, moment, number, percent } from '#page/format';
 import { entries, html, unit } from '#page/html';
 import { functionIn } from '#page/timeline/palette';
-import { beginOf, endOf, locationOf, nameOf } from '#page/timeline/related';
+import { beginOf, endOf, fullName, locationOf, nameOf } from '#page/timeline/related';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
 /** @typedef {import('#page/timeline/store').Item} Item */
@@ -24,7 +24,7 @@ export function facts(store, item) {
   const set = events.attributes[at] < 0 ? [] : store.timeline.attributes[events.attributes[at]];
   const size = Number(set.find(([name]) => name === 'nccl.bytes')?.[1] ?? NaN);
   const found = /** @type {[string, unknown][]} */ ([['location', location.name],
-    ['begin', `${moment(beginOf(item), 1e4)} ms`]]);
+    ['begin', moment(beginOf(item), store.timeline.duration_ns, 1e3)]]);
   if (events.sequence[at] >= 0) found.push(['sequence', number(events.sequence[at])]);
   if (wait >= 0) {
     found.push(['waiting', html`${duration(wait)} ${unit(percent(whole > 0 ? wait / whole : 0))}`],
@@ -65,14 +65,16 @@ function bandwidths(name, size, { ranks }, whole, wait) {
 /** @param {Store} store @param {Item} item */
 export function title(store, item) {
   const name = nameOf(store, item);
-  return html`${functionIn(name) ? dot(functionIn(name) ?? '') : ''}${name} ${unit(rankOf(store, item).name)}`;
+  return html`${functionIn(name) ? dot(functionIn(name) ?? '') : ''}${fullName(store, item)} ${unit(rankOf(store, item).name)}`;
 }
 
 /** @param {Store} store @param {Item} item @param {Related} found */
 export function panel(store, item, found) {
-  return html`<h3>${title(store, item)}</h3>${peers(store, found)}${chain(store, found)}<h4>Attributes</h4>${
-    entries(facts(store, item))}<div class="tools"><button type="button" data-go="previous">‹ previous</button><button
-    type="button" data-go="next">next ›</button><button type="button" data-go="link">Copy link</button></div>`;
+  const [alike, way] = [peers(store, found), chain(store, found)];
+  return html`<div><h3>${title(store, item)}</h3>${alike || way}<div class="tools"><button type="button"
+    data-go="previous">‹ previous</button><button type="button" data-go="next">next ›</button><button type="button"
+    data-go="link">Copy link</button></div></div>${alike && way && html`<div>${way}</div>`}<details${innerWidth > 600 &&
+    html` open`}><summary><h4>Attributes</h4></summary>${entries(facts(store, item))}</details>`;
 }
 
 /** @param {Store} store @param {Related} found */
@@ -123,6 +125,7 @@ function chain(store, { call, launch, operation, work, last }) {
   }
   const ends = store.isUnfinished(operation.events, operation.at) ? 'recording ends' : 'ends';
   steps.push([ends, endOf(operation)]);
+  steps.sort(([, a], [, b]) => a - b);
   return html`<h4>From the call to the network, ${rankOf(store, operation).name}</h4><ol class="chain">${steps.map(
     ([what, at]) => html`<li><span>${what}</span><span>${at === origin ? '0' : `${at < origin ? '' : '+ '}${
       duration(at - origin)}`}</span></li>`)}</ol>`;

@@ -1,5 +1,6 @@
 // What belongs to an event: the same operation on other ranks, its call, its launch, its network operations.
 
+import { numbered } from '#page/format';
 import { LAUNCH } from '#page/timeline/palette';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
@@ -27,6 +28,17 @@ export const locationOf = (store, item) => store.timeline.locations[item.events.
 
 /** @param {Store} store @param {Item} item */
 export const nameOf = (store, item) => store.timeline.names[item.events.name[item.at]];
+
+/** An operation as the function that calls it is named. @param {string} name */
+export const operationName = (name) => name.replace(/^NCCL (?=[A-Z]\w*$)/, 'nccl');
+
+/** The name with its number: "step 65", "ncclAllReduce seq 12". @param {Store} store @param {Item} item */
+export function fullName(store, item) {
+  const name = nameOf(store, item);
+  const step = name.includes('#') ? store.attribute(item.events, item.at, 'nvtx.number') : undefined;
+  if (step !== undefined) return name.replace('#', String(step));
+  return locationOf(store, item).kind === 'operation' ? numbered(operationName(name), item.events.sequence[item.at]) : name;
+}
 
 /** @param {Store} store @param {Item} item @returns {Item[]} */
 function ancestors(store, item) {

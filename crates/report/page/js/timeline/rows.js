@@ -7,7 +7,7 @@
 
 /**
  * @typedef {object} Row
- * @property {'host' | 'rank' | 'locations'} what
+ * @property {'host' | 'rank' | 'locations' | 'more'} what `more`: opens or closes the rest of a rank's rows
  * @property {number} y
  * @property {number} height
  * @property {string} label
@@ -20,8 +20,13 @@
  */
 
 const HEIGHTS = { host: 18, rank: 22 };
-const ORDER = /** @type {LocationKind[]} */ (
-  ['range', 'kernel', 'call', 'operation', 'channel', 'transfer', 'step', 'proxy', 'other']);
+/** What an opened rank shows. */
+const FIRST = /** @type {[string, LocationKind[]][]} */ ([['ranges', ['range']], ['calls', ['call']],
+  ['', ['operation']], ['network', ['transfer']], ['kernels', ['kernel', 'channel']]]);
+/** What it shows on demand: each channel and peer, and what is below them. */
+const MORE = /** @type {LocationKind[]} */ (['transfer', 'channel', 'step', 'proxy', 'other']);
+/** Height of the locations that have a row together, at most. */
+const TOGETHER = 40;
 const LANES = /** @type {Record<LocationKind, number>} */ (
   { range: 13, kernel: 11, call: 12, operation: 15, channel: 4, transfer: 4, step: 4, proxy: 8, other: 8 });
 
@@ -35,7 +40,7 @@ function groupOf({ name, kind }) {
 
 /** As short as the gutter: the row says which rank. @param {string} group @param {LocationKind} kind */
 function label(group, kind) {
-  const short = group.replace(/^NCCL /, '').replace(/ rank \d+\/\d+$/, '').replace(/^net /, '').replace(/ r\d+ /, ' ')
+  const short = group.replace(/^NCCL /, '').replace(/ rank \d+(\/\d+)?( operations)?$/, '').replace(/^net /, '').replace(/ r\d+ /, ' ')
     .replace(/0x([0-9a-f]{4})[0-9a-f]+/, '0x$1…');
   if (kind === 'range') return short.replace(/^ranges of API thread/, 'ranges').replace(/^NVTX /, 'ranges, ');
   return kind === 'call' ? short.replace(/^API thread/, 'calls').replace(/^CUDA callback thread/, 'callbacks') : short;
@@ -46,9 +51,10 @@ function label(group, kind) {
  * @param {Store} store
  * @param {Set<number>} closedHosts
  * @param {Set<number>} openRanks
+ * @param {Set<number>} allOf Ranks with all their rows
  * @returns {{ rows: Row[], height: number }}
  */
-export function layout(timeline, store, closedHosts, openRanks) {
+export function layout(timeline, store, closedHosts, openRanks, allOf) {
   const rows = /** @type {Row[]} */ ([]);
   let y = 0;
   const push = (/** @type {Omit<Row, 'y'>} */ row) => {
@@ -67,7 +73,7 @@ export function layout(timeline, store, closedHosts, openRanks) {
       const operations = store.byRow[row].filter(({ kind }) => kind === 'operation').map(({ id }) => id);
       push({ what: 'rank', height: HEIGHTS.rank, label: timeline.rows[row].name, host, row, locations: operations,
         lane: HEIGHTS.rank, open: isOpen });
-      if (isOpen) inside(store.byRow[row], { host, row }, push);
+      if (isOpen) inside(store.byRow[row], { host, row }, allOf.has(row), push);
     }
   });
   return { rows, height: y + 4 };
@@ -76,23 +82,40 @@ export function layout(timeline, store, closedHosts, openRanks) {
 /**
  * @param {Location[]} locations
  * @param {{ host: number, row: number }} where
+ * @param {boolean} all
  * @param {(row: Omit<Row, 'y'>) => void} push
  */
-function inside(locations, where, push) {
-  for (const kind of ORDER) {
-    const groups = /** @type {Map<string, number[]>} */ (new Map());
-    for (const location of locations.filter((one) => one.kind === kind)) {
-      const group = groupOf(location);
-      groups.set(group, [...(groups.get(group) ?? []), location.id]);
-    }
-    for (const [group, members] of groups) {
-      // What overlaps on a communicator is on locations of its own.
-      const lane = kind === 'operation' && members.length > 2 ? 8 : LANES[kind];
-      const height = Math.max(lane < 8 ? 14 : lane, lane * members.length + 3);
-      const text = label(group, kind);
-      push({ ...where, what: 'locations', kind, height, label: text, locations: members, lane, open: false });
+function inside(locations, where, all, push) {
+  const together = (/** @type {string} */ text, /** @type {LocationKind} */ kind, /** @type {number[]} */ members) => {
+    const lane = Math.max(2, Math.min(LANES[kind], Math.floor(TOGETHER / members.length)));
+    const height = Math.max(14, lane * members.length + 3);
+    push({ ...where, what: 'locations', kind, height, label: text, locations: members, lane, open: false });
+  };
+  const of = (/** @type {LocationKind[]} */ kinds) => locations.filter(({ kind }) => kinds.includes(kind));
+  for (const [name, kinds] of FIRST) {
+    // Of each communicator a row; what overlaps on it is on locations of its own.
+    const groups = grouped(of(kinds), (location) => name || label(groupOf(location), location.kind));
+    for (const [text, members] of groups) together(text, kinds[0], members);
+  }
+  const rest = of(MORE);
+  if (rest.length === 0) return;
+  const text = all ? 'fewer rows' : 'more rows';
+  push({ ...where, what: 'more', height: 16, label: text, locations: [], lane: 0, open: all });
+  if (!all) return;
+  for (const kind of MORE) {
+    for (const [group, members] of grouped(of([kind]), groupOf)) {
+      const height = Math.max(LANES[kind] < 8 ? 14 : LANES[kind], LANES[kind] * members.length + 3);
+      push({ ...where, what: 'locations', kind, height, label: label(group, kind), locations: members,
+        lane: LANES[kind], open: false });
     }
   }
+}
+
+/** @param {Location[]} locations @param {(location: Location) => string} by @returns {Map<string, number[]>} */
+function grouped(locations, by) {
+  const groups = new Map();
+  for (const location of locations) groups.set(by(location), [...(groups.get(by(location)) ?? []), location.id]);
+  return groups;
 }
 
 /** The row at a height, and the location in it. @param {Row[]} rows @param {number} y */

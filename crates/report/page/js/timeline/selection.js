@@ -67,6 +67,7 @@ function arrivals({ context, view, store, palette }, peers, last) {
     const row = view.rows.find((one) => one.what === 'rank' && one.row === locationOf(store, item).row);
     return row ? [{ item, x: xOf(view, beginOf(item)), y: topOf(view, row) + row.height / 2 }] : [];
   });
+  context.strokeStyle = palette.get('accent');
   context.lineWidth = 1.5;
   context.beginPath();
   points.forEach(({ x, y }, at) => {

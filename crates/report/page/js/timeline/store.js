@@ -49,9 +49,14 @@ export class Store {
 
   /** The colour that the program gave a range, without its opacity. @param {Events} events @param {number} at */
   colourOf(events, at) {
-    const set = events.attributes[at] < 0 ? [] : this.timeline.attributes[events.attributes[at]];
-    const colour = set.find(([name]) => name === 'nvtx.color')?.[1];
+    const colour = this.attribute(events, at, 'nvtx.color');
     return typeof colour === 'number' ? `#${(colour >>> 0).toString(16).padStart(8, '0').slice(2)}` : null;
+  }
+
+  /** @param {Events} events @param {number} at @param {string} wanted */
+  attribute(events, at, wanted) {
+    const set = events.attributes[at] < 0 ? [] : this.timeline.attributes[events.attributes[at]];
+    return set.find(([name]) => name === wanted)?.[1];
   }
 
   async open() {

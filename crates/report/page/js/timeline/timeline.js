@@ -1,13 +1,15 @@
 // The timeline: view, mouse, keys, search, links.
 
 import { listen } from '#page/timeline/controls';
-import { add, byId, drawn, fill, hideTip, section, sizeCanvas } from '#page/dom';
+import { add, byId, drawn, fill, hideTip, section, sizeCanvas, unfold } from '#page/dom';
 import { draw, drawWhole } from '#page/timeline/draw';
 import { duration, number } from '#page/format';
 import { html, unit } from '#page/html';
 import { legend, Palette } from '#page/timeline/palette';
+import { measured } from '#page/timeline/measure';
+import { momentOf, sentenceOf, worstIn } from '#page/timeline/moment';
 import { panel } from '#page/timeline/panel';
-import { beginOf, endOf, linkTo, locationOf, nameOf, related } from '#page/timeline/related';
+import { beginOf, endOf, fullName, linkTo, locationOf, related } from '#page/timeline/related';
 import { layout } from '#page/timeline/rows';
 import { matcher } from '#page/timeline/search';
 import { AXIS } from '#page/timeline/view';
@@ -20,11 +22,14 @@ import { AXIS } from '#page/timeline/view';
 const OPEN_RANKS = 64;
 const MOST_HITS = 100_000;
 
-const KEYS = html`<span class="last"><kbd>w</kbd> <kbd>s</kbd> zoom &nbsp;<kbd>a</kbd> <kbd>d</kbd> pan &nbsp;
-  <kbd>←→↑↓</kbd> walk &nbsp;<kbd>/</kbd> find</span>`;
+const HELP = html`A row is a rank: a click on its name opens it. A click on an operation shows it on all ranks; then the
+  wheel zooms. Shift and drag, or drag on the axis, measures a time. <kbd>w</kbd> <kbd>s</kbd> zoom <kbd>a</kbd>
+  <kbd>d</kbd> pan <kbd>←</kbd> <kbd>→</kbd> <kbd>↑</kbd> <kbd>↓</kbd> walk <kbd>/</kbd> find`;
 const BUTTONS = [['w', '+', 'Zoom in'], ['s', '−', 'Zoom out'], ['a', '←', 'Pan left'], ['d', '→', 'Pan right'],
-  ['0', 'Whole run', 'Whole run'], ['f', 'Fit selection', 'Fit selection'],
+  ['0', 'Whole run', 'Whole run'], ['f', 'Fit selection', 'Fit selection'], ['m', 'Measure view', 'Measure this view'],
   ['e', 'Open / close all', 'Open or close all']];
+/** The panel says what is in view once the view has been still for so long, in ms. */
+const STILL = 120;
 
 export class TimelineView {
   /** @param {Model} model @param {Store} store */
@@ -35,6 +40,9 @@ export class TimelineView {
     const row = timeline.rows.findIndex(({ rank }) => rank !== null && rank === worst);
     this.marks = report.anomalies.map((anomaly) => anomaly.start_ns);
     this.open = new Set(row >= 0 ? [row] : timeline.rows.length === 1 ? [0] : []);
+    /** Ranks with all their rows. */
+    this.all = new Set();
+    this.report = report;
     this.closed = new Set(timeline.rows.length <= OPEN_RANKS ? [] :
       timeline.hosts.map((_, host) => host).filter((host) => host !== timeline.rows[row]?.host));
     /** @type {Item[]} */
@@ -45,7 +53,7 @@ export class TimelineView {
     this.whole = Math.max(this.first + 1, timeline.duration_ns);
     /** @type {import('#page/timeline/view').View} */
     this.view = { ...this.store.busy(), width: 0, height: 0, scroll: 0, rows: [], selected: null,
-      related: null, matches: null, worst: row >= 0 ? row : null };
+      related: null, matches: null, worst: row >= 0 ? row : null, span: null };
     this.frame = 0;
     const element = this.build();
     this.canvas = /** @type {HTMLCanvasElement} */ (byId('events'));
@@ -59,14 +67,13 @@ export class TimelineView {
   }
 
   build() {
-    const element = section('timeline', 'Timeline', 'nccl-otf2 report --full', html`One row for each rank;
-      <kbd>Enter</kbd> or a click on its name opens it. Click an operation to see it on all ranks; then the wheel
-      zooms.`);
+    const element = section('timeline', 'Timeline', 'nccl-otf2 report --full', html`<span id="moment"></span>`,
+      { open: 'always' });
     fill(add(element, 'div', 'tools'), html`<input id="find" type="search" aria-label="Search events"
       placeholder="allreduce world rank:11 wait>5ms dur>200us"><span id="found" class="u small" aria-live="polite">
       </span>
       ${BUTTONS.map(([key, label, name]) => html`<button type="button" data-key="${key}" aria-label="${name}">${label}
-      </button>`)}${KEYS}`);
+      </button>`)}`);
     fill(add(element, 'div', 'keys'), html`<span class="key"><i class="hatched"></i>waiting for the last rank</span>
       ${this.store.unfinished.size > 0 && html`<span class="key"><i class="unfinished"></i>not ended when the recording
       did (as waiting where shares of time are drawn)</span>`}${
@@ -81,13 +88,14 @@ export class TimelineView {
       tabindex="0" role="application" aria-label="Timeline. Arrow keys walk through events and ranks, w and s zoom,
       a and d pan, Enter opens a rank."></canvas><div id="below"></div></div></div><aside id="selected"
       aria-label="Selected event"></aside>`);
+    fill(add(element, 'p', 'small u'), HELP);
     fill(add(element, 'p', 'sr'), html`<span id="live" aria-live="polite"></span>`);
     return element;
   }
 
   /** Lays the rows out anew. */
   arrange() {
-    const { rows, height } = layout(this.store.timeline, this.store, this.closed, this.open);
+    const { rows, height } = layout(this.store.timeline, this.store, this.closed, this.open, this.all);
     const view = this.view;
     const box = byId('rows');
     view.rows = rows;
@@ -116,6 +124,42 @@ export class TimelineView {
     byId('orphans').hidden = !this.palette.hasOrphans;
     drawWhole(/** @type {HTMLCanvasElement} */ (byId('whole')), view, store, this.palette, this.marks);
     byId('absent').textContent = this.missing();
+    clearTimeout(this.still);
+    this.still = setTimeout(() => this.tell(), STILL);
+  }
+
+  /** Fills the panel: what is selected, and below it the measured time, or what is in view. */
+  tell() {
+    const { view, store } = this;
+    const whole = { begin: Math.max(this.first, view.begin), end: Math.min(this.whole, view.end) };
+    const span = view.span ?? whole;
+    fill(byId('selected'), html`${view.span && measured(store, span, true)}${view.selected && view.related &&
+      panel(store, view.selected, view.related)}${!view.span && measured(store, span, false)}`);
+    /** @type {HTMLButtonElement} */ (document.querySelector('[data-key="f"]')).disabled = !view.selected;
+  }
+
+  /** Measures a time; none: what is in view again. @param {{ begin: number, end: number } | null} span */
+  measure(span) {
+    this.view.span = span;
+    this.tell();
+    this.redraw();
+    if (span) byId('live').textContent = byId('selected').querySelector('h3')?.textContent ?? '';
+  }
+
+  /** Shows what the verdict speaks of, at its worst. */
+  async openMoment() {
+    const { store, view, report } = this;
+    const found = momentOf(report, store);
+    if (found) this.show(found.begin, found.end);
+    await store.need(view.begin, view.end);
+    const isHang = report.verdict.finding === 'unfinished';
+    const item = found && !isHang ? worstIn(store, view, view.worst) : null;
+    if (item) this.select(item);
+    const line = item && sentenceOf(store, item);
+    fill(byId('moment'), line ?? (isHang && found ?
+      html`<b>From the last operations that all ranks ended to the end of the recording.</b>` : html`The whole run.`));
+    this.drawNow();
+    this.tell();
   }
 
   /** What the view lacks. */
@@ -159,10 +203,9 @@ export class TimelineView {
     const { view, store } = this;
     view.selected = item;
     view.related = item && related(store, item);
-    fill(byId('selected'), item && view.related ? panel(store, item, view.related) :
-      html`<p class="u">Nothing selected. Click an operation, or focus the timeline and press an arrow key.</p>`);
+    this.tell();
     if (!item) return;
-    byId('live').textContent = `${nameOf(store, item)}, ${locationOf(store, item).name}: ${
+    byId('live').textContent = `${fullName(store, item)}, ${locationOf(store, item).name}: ${
       duration(endOf(item) - beginOf(item))}${item.events.waiting[item.at] > 0 ?
       `, waiting ${duration(item.events.waiting[item.at])}` : ''}`;
     if (fit) this.fit();
@@ -202,6 +245,9 @@ export class TimelineView {
     const { hosts, rows } = this.store.timeline;
     const all = this.open.size > 0;
     this.open = new Set(all ? [] : rows.map((_, row) => row));
+    /** Ranks with all their rows. */
+    this.all = new Set();
+    this.report = report;
     this.closed = new Set(all && rows.length > OPEN_RANKS ? hosts.map((_, host) => host) : []);
     this.arrange();
   }
@@ -291,23 +337,32 @@ export class TimelineView {
   /** Shows what a link of the page names: `#at=BEGIN.LOCATION`. @param {string} hash */
   async follow(hash) {
     const found = /^#at=(\d+)\.(\d+)$/.exec(hash);
-    if (!found) return;
+    if (!found) return false;
     const [begin, place] = [Number(found[1]), Number(found[2])];
-    byId('timeline').scrollIntoView();
+    this.comeIntoView();
     await this.store.need(begin, begin);
     let item = /** @type {Item | null} */ (null);
     this.store.each(place, begin, begin, (events, at) => {
       if (!item || events.begin[at] === begin) item = { events, at };
     });
-    if (!item) return this.show(begin - 1e6, begin + 4e6);
+    if (!item) {
+      this.show(begin - 1e6, begin + 4e6);
+      return true;
+    }
     await this.store.need(beginOf(item), endOf(item));
     this.select(item, true);
+    return true;
+  }
+
+  comeIntoView() {
+    unfold(byId('timeline'));
+    byId('timeline').scrollIntoView();
   }
 
   /** @param {number} begin @param {number} end @param {number} rank Of the report */
   goTo(begin, end, rank) {
     const row = this.store.timeline.rows.findIndex((one) => one.rank === rank);
-    byId('timeline').scrollIntoView();
+    this.comeIntoView();
     if (row >= 0) this.reveal(row);
     this.show(begin, end);
   }

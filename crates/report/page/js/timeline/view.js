@@ -19,6 +19,7 @@ export const AXIS = 34;
  * @property {import('#page/timeline/related').Related | null} related
  * @property {import('#page/timeline/search').Matcher | null} matches
  * @property {number | null} worst The row that the verdict names
+ * @property {{ begin: number, end: number } | null} span The time that is measured
  */
 
 /** @param {View} view @param {number} ns */

@@ -1,0 +1,81 @@
+// Who entered what a job hangs in, and who did not.
+
+import { add, fill, fillTable, section } from '#page/dom';
+import { duration, NONE, number, pathText } from '#page/format';
+import { html } from '#page/html';
+
+/** @typedef {import('../model').Model} Model */
+/** @typedef {NonNullable<Model['hang']>} Hang */
+/** @typedef {Hang['communicators'][0]} Communicator */
+/** @typedef {Communicator['sequences'][0]} Sequence */
+/** @typedef {Sequence['ranks'][0]} Place */
+
+const SHOWN = 32;
+const MOST_COMMUNICATORS = 8;
+
+/** @param {Model} model */
+export function hang({ hang: found, report }) {
+  if (!found) return;
+  const all = found.communicators.flatMap((communicator) => communicator.sequences
+    .filter((sequence) => sequence.first_incomplete || sequence.mismatch || sequence.position_unknown.length > 0)
+    .map((sequence) => ({ communicator, sequence })));
+  const messages = found.communicators.flatMap((communicator) => communicator.messages);
+  if (all.length === 0 && messages.length === 0) return;
+  const element = section('hang', 'Who entered, and who did not', `nccl-otf2 hang ${report.run.anchor}`,
+    html`${all.slice(0, 1).map((one) => html`<b>${says(one)}</b>`)}`, { open: 'always' });
+  for (const one of all.slice(0, MOST_COMMUNICATORS)) table(element, one, found);
+  if (all.length > MOST_COMMUNICATORS) {
+    fill(add(element, 'p', 'u'), html`${number(all.length - MOST_COMMUNICATORS)} more communicators: <code>nccl-otf2
+      hang --all</code>`);
+  }
+  list(element, 'Messages that did not arrive', messages.map(({ text }) => text));
+  list(element, 'Not known', found.unknown);
+}
+
+/** @param {HTMLElement} element @param {string} title @param {string[]} lines */
+function list(element, title, lines) {
+  if (lines.length === 0) return;
+  fill(add(element, 'h3'), html`${title}`);
+  fill(add(element, 'ul', 'because'), html`${lines.slice(0, SHOWN).map((line) => html`<li>${line}</li>`)}`);
+}
+
+/** @param {{ communicator: Communicator, sequence: Sequence }} one */
+function says({ communicator, sequence }) {
+  const { first_incomplete: first, mismatch, entered, not_entered: absent, ranks } = sequence;
+  if (mismatch) return `${communicator.name}: ${mismatch.text}`;
+  if (!first) return `${communicator.name}: it is not known where ${number(sequence.position_unknown.length)} ranks are`;
+  const what = `${first.function ?? 'collective'} #${first.position} of ${communicator.name}`;
+  if (absent.length === 0) return `All ${number(entered.length)} ranks entered ${what}, and it did not end`;
+  const names = ranks.filter(({ rank }) => absent.includes(rank)).map(numberOf);
+  const who = names.length > 6 ? `${number(absent.length)} ranks` : `rank${names.length > 1 ? 's' : ''} ${names.join(', ')}`;
+  return `${number(entered.length)} of ${number(entered.length + absent.length)} ranks entered ${what}; ${who} did not`;
+}
+
+const numberOf = (/** @type {Place} */ { job_rank: own, rank }) => own ?? rank;
+
+/** @param {HTMLElement} element @param {{ communicator: Communicator, sequence: Sequence }} one @param {Hang} found */
+function table(element, one, found) {
+  const { communicator, sequence: { ranks, entered, not_entered: absent, last_complete: last } } = one;
+  fill(add(element, 'p', 'small'), html`${says(one)}.${last && html` The last that all completed: ${
+    last.function ?? 'collective'} #${last.position}.`}${communicator.ranks_missing.length > 0 && html` <span
+    class="hot">${number(communicator.ranks_missing.length)} ranks of it were not recorded.</span>`}`);
+  const state = (/** @type {Place} */ { rank }) =>
+    (absent.includes(rank) ? 'no' : entered.includes(rank) ? 'yes' : 'not known');
+  const ranges = (/** @type {Place} */ place) => found.ranks?.find(({ process, job_rank: rank }) =>
+    process === place.process && (rank === null || rank === place.job_rank))?.ranges ?? [];
+  /** @type {import('#page/dom').Column<Place>[]} */
+  const columns = [
+    { title: 'rank', head: true, key: numberOf, cell: (row) => `rank ${numberOf(row)}` },
+    { title: 'entered', key: state, cell: (row) => (state(row) === 'no' ? html`<b class="hot">no</b>` : state(row)) },
+    { title: html`since its<br>last call`, number: true, key: (row) => row.for_ns ?? -1,
+      cell: (row) => duration(row.for_ns) },
+    { title: 'in the program', key: (row) => pathText(ranges(row).map(({ name }) => name)),
+      cell: (row) => pathText(ranges(row).map(({ name }) => name)) || NONE },
+    { title: 'where', className: 'wrap', cell: (row) => row.text },
+    { title: 'process', key: (row) => row.process, cell: (row) => `${row.process}, ${row.process_state}` },
+  ];
+  const rows = [...ranks].sort((a, b) => Number(entered.includes(a.rank)) - Number(entered.includes(b.rank)) ||
+    (b.for_ns ?? 0) - (a.for_ns ?? 0));
+  fillTable(add(element, 'table', 'tight'), `Ranks of ${communicator.name}`, columns, rows,
+    { limit: SHOWN, mark: (row) => state(row) === 'no' });
+}

@@ -1,0 +1,84 @@
+// What happened in a time: how many operations of each function, their time, and who waited.
+
+import { dot } from '#page/dom';
+import { operationName } from '#page/timeline/related';
+import { duration, number, percent } from '#page/format';
+import { html } from '#page/html';
+
+/** @typedef {import('#page/timeline/store').Store} Store */
+
+/** @typedef {{ count: number, ns: number, waiting: number }} Sum Times are those within the span */
+/** @typedef {{ byName: Map<string, Sum>, byRow: Sum[], unfinished: number, complete: boolean }} Measured */
+
+const MOST_RANKS = 16;
+
+/** @param {Store} store @param {number} begin @param {number} end @returns {Measured} */
+export function measure(store, begin, end) {
+  const { timeline } = store;
+  const none = () => ({ count: 0, ns: 0, waiting: 0 });
+  const found = { byName: /** @type {Map<string, Sum>} */ (new Map()), byRow: timeline.rows.map(none), unfinished: 0,
+    complete: store.isDetailed(begin, end) && store.isComplete(begin, end) };
+  if (!found.complete) return shares(store, begin, end, found);
+  const within = (/** @type {number} */ from, /** @type {number} */ to) =>
+    Math.max(0, Math.min(end, to) - Math.max(begin, from));
+  timeline.locations.forEach(({ kind, row }, location) => {
+    if (kind !== 'operation') return;
+    store.each(location, begin, end, (events, at) => {
+      const [from, to, waiting] = [events.begin[at], events.end[at], Math.max(0, events.waiting[at])];
+      const name = timeline.names[events.name[at]];
+      // What runs several operations as one is not another.
+      if (name.includes('+')) return;
+      const sum = found.byName.get(name) ?? none();
+      found.byName.set(name, sum);
+      found.unfinished += Number(store.isUnfinished(events, at));
+      for (const one of [sum, found.byRow[row]]) {
+        one.count += 1;
+        one.ns += within(from, to);
+        one.waiting += within(from, from + waiting);
+      }
+    });
+  });
+  return found;
+}
+
+/** Of events that are not in the page only shares of time are known. @param {Store} store @param {number} begin
+ * @param {number} end @param {Measured} found */
+function shares(store, begin, end, found) {
+  const { begin_ns: origin, overview: { bin_ns: length, bins } } = store.timeline;
+  const [from, to] = [begin, end].map((ns) => Math.max(0, Math.min(bins, Math.round((ns - origin) / length))));
+  found.byRow.forEach((sum, row) => {
+    const { transfer, waiting } = store.sumsOf(row);
+    sum.waiting = (waiting[to] - waiting[from]) * length;
+    sum.ns = sum.waiting + (transfer[to] - transfer[from]) * length;
+  });
+  return found;
+}
+
+/** @param {Store} store @param {{ begin: number, end: number }} span @param {boolean} isChosen */
+export function measured(store, { begin, end }, isChosen) {
+  const { byName, byRow, unfinished, complete } = measure(store, begin, end);
+  const names = [...byName].sort(([, a], [, b]) => b.ns - a.ns);
+  return html`<div><h3>${isChosen ? 'Selected time' : 'In view'}: ${duration(end - begin)}</h3>
+    ${names.length > 0 && html`<table class="tight"><thead><tr><th scope="col">operations</th><th scope="col"
+    class="n">count</th><th scope="col" class="n">time</th><th scope="col" class="n">waiting</th></tr></thead><tbody>
+    ${names.map(([name, sum]) => html`<tr><th scope="row">${dot(name)}${operationName(name)}</th><td class="n">${
+      number(sum.count)}</td><td class="n">${duration(sum.ns)}</td><td class="n">${duration(sum.waiting)}</td></tr>`)}
+    </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not ended.</p>`}
+    ${!complete && html`<p class="u">From shares of time: not all of its events are loaded.</p>`}${
+      waited(store, byRow, end - begin)}</div>`;
+}
+
+/** Who waited, the least first: whom the others wait for. @param {Store} store @param {Sum[]} byRow
+ * @param {number} length */
+function waited(store, byRow, length) {
+  const rows = byRow.map((sum, row) => ({ ...sum, name: store.timeline.rows[row].name }));
+  if (rows.every(({ waiting }) => waiting === 0)) return html`<p>Nobody is seen to wait.</p>`;
+  rows.sort((a, b) => a.waiting - b.waiting);
+  const most = rows[rows.length - 1].waiting;
+  return html`<h4>Who waited; whom the others wait for comes first</h4><table class="tight"><tbody>
+    ${rows.slice(0, MOST_RANKS).map(({ name, waiting }) => html`<tr><th scope="row">${name}</th><td style="width:50%"><div
+    class="bar"><i class="hatched" style="width:${((waiting / most) * 100).toFixed(1)}%"></i></div></td><td
+    class="n">${duration(waiting)}</td><td class="n">${percent(waiting / length)}</td></tr>`)}</tbody></table>${
+    rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
+      duration(most)}</p>`}`;
+}

@@ -1,0 +1,87 @@
+// The moment that matters: what the verdict speaks of, at its worst.
+
+import { duration } from '#page/format';
+import { html } from '#page/html';
+import { beginOf, fullName, locationOf, related } from '#page/timeline/related';
+
+/** @typedef {import('../../model').Report} Report */
+/** @typedef {import('#page/timeline/store').Store} Store */
+/** @typedef {import('#page/timeline/store').Item} Item */
+
+/** How many collectives a view of the moment has, about. */
+const COLLECTIVES = 4;
+
+/**
+ * The time to show at first; null where nothing stands out.
+ * @param {Report} report @param {Store} store
+ * @returns {{ begin: number, end: number } | null}
+ */
+export function momentOf({ verdict, causes, anomalies, run }, store) {
+  const { begin_ns: from, duration_ns: to } = store.timeline;
+  const [cause] = causes;
+  if (verdict.finding === 'unfinished') {
+    const since = cause?.since_ns ?? null;
+    return since === null ? null : { begin: Math.max(from, since - (to - since) * 0.08), end: to };
+  }
+  if (!cause && verdict.finding !== 'pauses') return null;
+  const busy = store.busy();
+  const spacing = (busy.end - busy.begin) / Math.max(1, run.instances);
+  const worst = anomalies.find(({ rank }) => !cause || rank === cause.rank) ?? null;
+  const length = Math.max(spacing * COLLECTIVES, worst ? (worst.end_ns - worst.start_ns) * 1.5 : 0);
+  if (length * 2 > busy.end - busy.begin) return busy;
+  const middle = worst ? (worst.start_ns + worst.end_ns) / 2 : mostWaiting(store, length, {
+    begin: Math.max(busy.begin, cause?.since_ns ?? 0), end: Math.min(busy.end, cause?.until_ns ?? busy.end) });
+  return { begin: middle - length / 2, end: middle + length / 2 };
+}
+
+/**
+ * The middle of the time of this length in which ranks waited most.
+ * @param {Store} store @param {number} length @param {{ begin: number, end: number }} within
+ */
+function mostWaiting(store, length, { begin, end }) {
+  const { begin_ns: origin, rows, overview: { bin_ns: bin, bins } } = store.timeline;
+  const sums = rows.slice(0, 256).map((_, row) => store.sumsOf(row).waiting);
+  const wide = Math.max(1, Math.min(bins, Math.round(length / bin)));
+  const last = Math.min(bins - wide, Math.floor((end - origin) / bin) - wide);
+  let [best, most] = [Math.max(0, Math.floor((begin - origin) / bin)), -1];
+  for (let at = best; at <= last; at++) {
+    const waiting = sums.reduce((sum, row) => sum + row[at + wide] - row[at], 0);
+    if (waiting > most * 1.0001) [best, most] = [at, waiting];
+  }
+  return origin + (best + wide / 2) * bin;
+}
+
+/**
+ * The operation in a time for which ranks waited longest, on the rank that they waited for.
+ * @param {Store} store @param {{ begin: number, end: number }} span @param {number | null} row Of the rank, if known
+ * @returns {Item | null}
+ */
+export function worstIn(store, { begin, end }, row) {
+  const sums = /** @type {Map<number, { sum: number, item: Item }>} */ (new Map());
+  store.timeline.locations.forEach(({ kind }, location) => {
+    if (kind !== 'operation') return;
+    store.each(location, begin, end, (events, at) => {
+      if (events.waiting[at] <= 0 || events.instance[at] < 0 || events.begin[at] < begin || events.end[at] > end) return;
+      const sum = sums.get(events.instance[at]) ?? { sum: 0, item: { events, at } };
+      sum.sum += events.waiting[at];
+      sums.set(events.instance[at], sum);
+    });
+  });
+  for (const { item } of [...sums.values()].sort((a, b) => b.sum - a.sum).slice(0, 32)) {
+    const { last } = related(store, item);
+    if (last && (row === null || locationOf(store, last).row === row)) return last;
+  }
+  return null;
+}
+
+/** What an operation shows, in one sentence. @param {Store} store @param {Item} item */
+export function sentenceOf(store, item) {
+  const { peers, last } = related(store, item);
+  if (!last) return null;
+  const others = peers.filter((peer) => peer !== last);
+  const waited = others.reduce((sum, { events, at }) => sum + Math.max(0, events.waiting[at]), 0);
+  const { name } = store.timeline.rows[locationOf(store, last).row];
+  return html`<b>${name[0].toUpperCase()}${name.slice(1)} comes ${
+    duration(beginOf(last) - Math.max(...others.map(beginOf)))} after the others to ${fullName(store, last)}; they wait ${
+    duration(waited)} in sum.</b>`;
+}
