@@ -23,7 +23,10 @@ export function hang({ hang: found, report }) {
   if (all.length === 0 && messages.length === 0) return;
   const element = section('hang', 'Who entered, and who did not', `nccl-otf2 hang ${report.run.anchor}`,
     html`${all.slice(0, 1).map((one) => html`<b>${says(one)}</b>`)}`, { open: 'always' });
-  for (const one of all.slice(0, MOST_COMMUNICATORS)) table(element, one, found);
+  all.slice(0, MOST_COMMUNICATORS).forEach((one, at) => {
+    if (at > 0) fill(add(element, 'h3'), html`${says(one)}`);
+    table(element, one, found);
+  });
   if (all.length > MOST_COMMUNICATORS) {
     fill(add(element, 'p', 'u'), html`${number(all.length - MOST_COMMUNICATORS)} more communicators: <code>nccl-otf2
       hang --all</code>`);
@@ -43,20 +46,31 @@ function list(element, title, lines) {
 function says({ communicator, sequence }) {
   const { first_incomplete: first, mismatch, entered, not_entered: absent, ranks } = sequence;
   if (mismatch) return `${communicator.name}: ${mismatch.text}`;
-  if (!first) return `${communicator.name}: it is not known where ${number(sequence.position_unknown.length)} ranks are`;
+  const lost = sequence.position_unknown.length;
+  if (!first) return `${communicator.name}: it is not known where ${number(lost)} ranks are`;
   const what = `${first.function ?? 'collective'} #${first.position} of ${communicator.name}`;
   if (absent.length === 0) return `All ${number(entered.length)} ranks entered ${what}, and it did not end`;
-  const names = ranks.filter(({ rank }) => absent.includes(rank)).map(numberOf);
-  const who = names.length > 6 ? `${number(absent.length)} ranks` : `rank${names.length > 1 ? 's' : ''} ${names.join(', ')}`;
+  const who = named(ranks.filter(({ rank }) => absent.includes(rank)).map(numberOf));
   return `${number(entered.length)} of ${number(entered.length + absent.length)} ranks entered ${what}; ${who} did not`;
 }
 
+/** @param {number[]} ranks */
+const named = (ranks) => (ranks.length > 6 ? `${number(ranks.length)} ranks` :
+  `rank${ranks.length > 1 ? 's' : ''} ${ranks.join(', ')}`);
+
 const numberOf = (/** @type {Place} */ { job_rank: own, rank }) => own ?? rank;
+
+/** What the proxy waits for is behind it. @param {Place} row */
+function whereOf({ text }) {
+  const [head, ...rest] = text.split(/; (?=proxy: )/);
+  return html`${head}${rest.length > 0 && html`<details class="u"><summary>what its proxy waits for</summary>${
+    rest.join('; ')}</details>`}`;
+}
 
 /** @param {HTMLElement} element @param {{ communicator: Communicator, sequence: Sequence }} one @param {Hang} found */
 function table(element, one, found) {
-  const { communicator, sequence: { ranks, entered, not_entered: absent, last_complete: last } } = one;
-  fill(add(element, 'p', 'small'), html`${says(one)}.${last && html` The last that all completed: ${
+  const { communicator, sequence: { ranks, entered, not_entered: absent, last_complete: last, mismatch } } = one;
+  fill(add(element, 'p', 'small'), html`${last && html`The last that all completed: ${
     last.function ?? 'collective'} #${last.position}.`}${communicator.ranks_missing.length > 0 && html` <span
     class="hot">${number(communicator.ranks_missing.length)} ranks of it were not recorded.</span>`}`);
   const state = (/** @type {Place} */ { rank }) =>
@@ -71,11 +85,13 @@ function table(element, one, found) {
       cell: (row) => duration(row.for_ns) },
     { title: 'in the program', key: (row) => pathText(ranges(row).map(({ name }) => name)),
       cell: (row) => pathText(ranges(row).map(({ name }) => name)) || NONE },
-    { title: 'where', className: 'wrap', cell: (row) => row.text },
+    { title: 'where', className: 'wrap', cell: (row) => whereOf(row) },
     { title: 'process', key: (row) => row.process, cell: (row) => `${row.process}, ${row.process_state}` },
   ];
   const rows = [...ranks].sort((a, b) => Number(entered.includes(a.rank)) - Number(entered.includes(b.rank)) ||
     (b.for_ns ?? 0) - (a.for_ns ?? 0));
   fillTable(add(element, 'table', 'tight'), `Ranks of ${communicator.name}`, columns, rows,
     { limit: SHOWN, mark: (row) => state(row) === 'no' });
+  list(element, 'What they called', (mismatch?.calls ?? []).map(({ ranks: own, call, function: name }) =>
+    `${named(own)}: ${call || name}`));
 }

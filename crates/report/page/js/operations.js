@@ -126,14 +126,16 @@ function timedBy({ timing, count, unfinished }) {
 export function timeByRank({ report }) {
   const rows = report.ranks;
   if (rows.every(({ budget }) => budget.operations_ns === 0)) return;
-  const worst = report.causes[0]?.rank ?? null;
+  const worst = report.causes.find(({ kind }) => kind === 'late-rank')?.rank ?? null;
+  const isHang = report.verdict.finding === 'unfinished';
   const least = rows.reduce((a, b) => (b.budget.waiting_ns < a.budget.waiting_ns ? b : a), rows[0]);
   const split = rows.some((row) => row.budget.waiting_ns + row.budget.transfer_ns > 0);
   const element = section('time', 'Waiting and transfer, by rank', 'nccl-otf2 stats --by ranks', !split ?
     html`With one rank, or without comparable clocks, nobody is seen to wait for another.` :
-    html`Sorted by waiting: who waits least is whom the others wait for. <b>${least.name} waits
+    html`${isHang && 'Of what ended. '}Sorted by waiting: who waits least is whom the others wait for. <b>${
+    least.name} waits
     ${duration(least.budget.waiting_ns)}, the median rank ${duration(median(rows.map((row) =>
-      row.budget.waiting_ns)))}.</b>`, { half: true });
+      row.budget.waiting_ns)))}.</b>`, { half: true, open: !isHang });
   const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);

@@ -59,7 +59,8 @@ export function pairs({ report }) {
   const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
     pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
     <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? slow.sentence :
-    report.run.has_steps ? 'No pair costs 2 % of communication time.' : 'Connections were not measured.'}</b>`);
+    report.run.has_steps ? 'No pair costs 2 % of communication time.' : 'Connections were not measured.'}</b>`,
+  { open: slow !== undefined });
   const linked = [...cells.values()].filter(({ link }) => link);
   linked.sort((a, b) => (b.link?.slowdown ?? 0) - (a.link?.slowdown ?? 0));
   const first = slow?.link && cells.get(`${slow.link.from} ${slow.link.to}`);
@@ -68,7 +69,8 @@ export function pairs({ report }) {
     <span class="seg" id="matrix-mode" role="group" aria-label="What the matrix shows"></span></div>
     <canvas id="matrix" tabindex="0" role="img"></canvas><figcaption class="u" id="matrix-say"></figcaption>
     <p class="small u" id="matrix-ramp"></p></figure>
-    <figure id="pair-plot"></figure><div class="scrolls"><table class="tight" id="pair-table"></table></div>`);
+    ${linked.length > 0 && html`<figure id="pair-plot"></figure><div class="scrolls"><table class="tight"
+    id="pair-table"></table></div>`}`);
   view.show();
   waits(element, report);
 }
@@ -276,6 +278,7 @@ class Pairs {
   }
 
   mark() {
+    if (this.linked.length === 0) return;
     byId('pair-table').querySelectorAll('a[data-from]').forEach((link) => {
       const { from, to } = /** @type {HTMLElement} */ (link).dataset;
       const here = Number(from) === this.chosen.from && Number(to) === this.chosen.to;
@@ -284,6 +287,7 @@ class Pairs {
   }
 
   scatter() {
+    if (this.linked.length === 0) return;
     const { from, to } = this.chosen;
     const link = this.cells.get(`${from} ${to}`)?.link ?? null;
     const others = this.linked.flatMap((cell) => (cell.link && cell.link !== link ? [cell.link] : []));
@@ -329,8 +333,9 @@ export function scatter(element, title, link, others) {
     <p class="small u"><span style="color:var(--ink)">${line(all)}</span>, R² ${number(all?.r_squared, 3)}, ${
       number(all?.points ?? link.points.length)} transfers; least times: ${line(least)}</p>
     <div class="plot"></div><p class="small u keys"><span class="key"><span class="hot">●</span>transfers</span><span
-      class="key">○ least time of each size</span>${all && all.latency_ns !== null && html`<span class="key"><u></u>regression, weights
-      1/t²</span>`}${middle && html`<span class="key">┄ median of the others</span>`}</p>`);
+      class="key">○ least time of each size</span>${all && all.latency_ns !== null &&
+      html`<span class="key"><u></u>regression, weights 1/t²</span>`}${middle &&
+      html`<span class="key">┄ median of the others</span>`}</p>`);
   const smallest = new Map();
   for (const [, size, time] of link.points) smallest.set(size, Math.min(time, smallest.get(size) ?? Infinity));
   const sizes = [...new Set(link.points.map(([, size]) => Math.max(1, size)))].sort((a, b) => a - b);

@@ -26,8 +26,8 @@ export function phases({ report }) {
   const all = Math.max(1, rows.reduce((sum, row) => sum + waiting(row), 0));
   const element = section('phases', 'Phases of the program', 'nccl-otf2 stats --by phase', html`Operations by the ranges
     (NVTX) that the program called them in. ${waiting(worst) > 0 && html`<b>${percent(waiting(worst) / all)} of all
-    waiting is in operations called ${worst.path.length > 0 ? html`in ${pathOf(worst)}` : 'outside of ranges'}.</b>`}${idle > 0 &&
-    html` ${number(idle)} range${idle !== 1 && 's'} called none.`}`, { half: true });
+    waiting is in operations called ${worst.path.length > 0 ? html`in ${pathOf(worst)}` : 'outside of ranges'}.</b>`}${
+    idle > 0 && html` ${number(idle)} range${idle !== 1 && 's'} called none.`}`, { half: true });
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
   fillTable(add(element, 'table', 'tight'), 'Phases', [

@@ -141,7 +141,8 @@ function unrecorded(report) {
     report.operations.length === 0 && html`<b>operations</b> (none was recorded)`,
     report.operations.length > 0 && !isComparable(report) && html`<b>who is late</b> (no collective has arrivals on
       several ranks that can be compared)`,
-    countPairs(report) === 0 && html`<b>pairs of ranks</b> (${run.has_steps ? 'no message or transfer has both ends here' :
+    countPairs(report) === 0 && html`<b>pairs of ranks</b> (${run.has_steps ?
+      'no message or transfer has both ends here' :
       html`${events('standard,ProxyStep')} records them; there are none where ${network}`})`,
     ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
       html`${events('standard,ProxyStep')} records them`})`,

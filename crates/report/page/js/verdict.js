@@ -22,7 +22,9 @@ export function verdict(model) {
   const who = WHO.exec(line)?.[0] ?? '';
   const next = hang?.verdict.next ?? null;
   // The advice is said once.
-  const own = next === null ? basis : basis.filter((sentence) => !sentence.toLowerCase().startsWith(next.toLowerCase()));
+  const isAdvice = (/** @type {string} */ sentence) => next !== null &&
+    sentence.toLowerCase().startsWith(next.toLowerCase());
+  const own = basis.filter((sentence) => !isAdvice(sentence));
   const found = (hang?.verdict.evidence ?? []).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
   byId('verdict').classList.toggle('hang', /^[A-Z]{4,}:/.test(line));
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
@@ -50,8 +52,8 @@ function whatNext({ report }, advice) {
   }
   if (!cause) return '';
   const { section, label } = placeOf(cause, report);
-  return html`<p class="next">Next: <a href="#timeline">the moment in the timeline</a>, <a href="#${section}">${label}</a>${
-    report.anomalies.length > 0 && html`, <a href="#anomalies">the worst cases</a>`}</p>`;
+  return html`<p class="next">Next: <a href="#timeline">the moment in the timeline</a>, <a href="#${section}">${
+    label}</a>${report.anomalies.length > 0 && html`, <a href="#anomalies">the worst cases</a>`}</p>`;
 }
 
 /** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
@@ -119,18 +121,15 @@ export function sections({ report, hang }) {
   const exposed = exposedShare(report.overlap);
   const hot = (/** @type {unknown} */ text) => html`<i class="hot">${text}</i>`;
   const count = (/** @type {number | undefined} */ size) => html`<i>${number(size)}</i>`;
-  const cause = (/** @type {Cause['kind']} */ wanted) => report.causes.find(({ kind }) => kind === wanted);
-  const late = cause('late-rank')?.rank ?? null;
-  const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
+  const late = report.causes.find(({ kind }) => kind === 'late-rank')?.rank ?? null;
   const lost = report.completeness.callbacks_lost;
   const called = report.phases.filter(({ operations }) => operations > 0);
   const all = /** @type {[string, string, unknown][]} */ ([
     ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)], ['timeline', 'Timeline', ''],
-    ['hang', 'Who entered', hang?.verdict.found && hot(hang.verdict.kind)], ['time', 'Time by rank', count(report.ranks.length)],
+    ['hang', 'Who entered', hang?.verdict.found && hot(hang.verdict.kind)],
+    ['time', 'Time by rank', count(report.ranks.length)],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lost_ns || null))],
-    ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(countPairs(report))],
-    ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels.length)],
-    ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics.length)],
+    ...linksOf(report, hot, count),
     ['phases', 'Phases', count(called.length)], ['steps', 'Steps', count(report.steps?.steps.length)],
     ['path', 'Critical path', count(report.critical_path?.parts.length)],
     ['operations', 'Operations', count(report.operations.length)],
@@ -139,6 +138,16 @@ export function sections({ report, hang }) {
     ['anomalies', 'Anomalies', count(report.anomalies.length)],
     ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['how', 'How to read', '']]);
   return all.filter(([id]) => document.getElementById(id));
+}
+
+/** Sections about links. @param {Model['report']} report @param {(text: unknown) => unknown} hot
+ * @param {(size: number) => unknown} count @returns {[string, string, unknown][]} */
+function linksOf(report, hot, count) {
+  const cause = (/** @type {Cause['kind']} */ wanted) => report.causes.find(({ kind }) => kind === wanted);
+  const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
+  return [['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(countPairs(report))],
+    ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels.length)],
+    ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics.length)]];
 }
 
 /** The share of communication that no other kernel hides. @param {import('../model').Overlap[] | null} rows */

@@ -141,7 +141,7 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
     ...chunks.map(({ bytes }, at) => /** @type {[string, Uint8Array]} */ ([`chunk-${at}`, bytes]))]);
   const model = {
     title: 'synthetic', tool: 'nccl-otf2 0.0.0', part: { from_ns: null, to_ns: null, ranks: [] }, left_out: {},
-    report: reportOf({ ranks, steps, late, time, lateness, steps_ }),
+    report: reportOf({ ranks, steps, late, time, lateness, steps_ }), hang: null,
     timeline: {
       begin_ns: 0, duration_ns: time, complete: [[0, time]], all: Array.from({ length: 1024 }, () => raw.length / 1024),
       hosts: hostsOf(ranks), names, ranges: [4, 5], functions: [0],
@@ -226,7 +226,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null }, phase: null, why: null,
       since_ns: null, lost_ns: 1.1e9, share: 0.018, instances: 12,
       sentence: '3 → 11 has 3.0 × the latency of others.' }],
-    anomalies: ranks < 2 ? [] : [40, 80, 120].filter((step) => step < steps).map((step) => ({ kind: 'late-rank',
+    anomalies: ranks < 2 ? [] : [80, 120, 160].filter((step) => step < steps).map((step) => ({ kind: 'late-rank',
       rank: late, link: null, class: 0, sequence: step, start_ns: steps_[step].arrivals[0],
       end_ns: steps_[step].end, median_ns: 1e6, skew_ns: 3e6, lost_ns: 45e6, location: 100, event: 1,
       sentence: `Rank ${late} arrived 3.5 ms after the others.` })),
@@ -290,6 +290,28 @@ function wiresOf(ranks) {
       nic_out: host * 8 + channel, ranks: Array.from({ length: 8 }, (___, at) => host * 8 + ((channel + at) % 8)) })),
   })));
   return { topology: { hosts, graphs, communicators: 2, bytes_elsewhere: 5 << 20, unused: [] }, nics };
+}
+
+/** What `hang` says of a job of four ranks in which rank 2 did not call. */
+export function hangReport() {
+  const rank = (/** @type {number} */ at) => ({ rank: at, job_rank: at, process: `node1:${100 + at}`,
+    process_state: 'gone', entered: at === 2 ? 4 : 5, stage: at === 2 ? 'not-entered' : 'running',
+    for_ns: 13e9 + at * 1e8, inside: [], waits: [], text: at === 2 ? 'not there; its last: ncclAllReduce, done' :
+      'had not ended when the recording did; proxy: channel 0 receive from rank 3 for 13 s' });
+  const collective = (/** @type {number} */ position) => ({ position, is_sure: true, function: 'ncclAllReduce',
+    sequence: position - 1, count: 40000, datatype: 'ncclFloat32', root: null });
+  const next = 'look at the program’s stack in rank 2 the next time: py-spy dump --native --pid PID';
+  return { format: 2, directory: 'trace', time_ns: 1, after_ns: 1e10, source: 'journals', verdict: { found: true,
+    kind: 'hang', line: 'HANG: rank 2 had not called ncclAllReduce #5 of world; ranks 0-1, 3 waited for up to 13.3 s',
+    reason: 'not-called', ranks: [2], evidence: ['rank 2 was in `step > load_batch`'], confidence: 'certain', next },
+  suspects: [], quiet: null, ranks: [0, 1, 2, 3].map((at) => ({ job_rank: at, process: `node1:${100 + at}`,
+    process_state: 'gone', reports_calls: true, call: null, ranges: ['step', 'load_batch'].slice(0, at === 2 ? 2 : 1)
+      .map((name) => ({ domain: '', name, for_ns: 1e10 })) })),
+  unknown: ['No kernel channel was recorded.'], processes: [], communicators: [{ name: 'world', id: '0x1', ranks: 4,
+    ranks_known: true, has_all_ranks: true, ranks_missing: [], messages: [], straggler: null, sequences: [{
+      graphs: false, from_beginning: true, last_complete: collective(4), first_incomplete: collective(5),
+      entered: [0, 1, 3], not_entered: [2], position_unknown: [], waited_ns: 13e9, mismatch: null,
+      ranks: [0, 1, 2, 3].map(rank) }] }] };
 }
 
 /** A comparison: a slower and a faster group, one without a difference, one that is too short. */

@@ -192,14 +192,14 @@ export class Frame {
       Math.max(GUTTER - 4, Math.min(view.width + 4, xOf(view, ns))));
     const width = Math.max(1, right - left);
     context.globalAlpha = view.matches && !view.matches(events, at) ? 0.18 : 1;
-    context.fillStyle = palette.get('accent-soft');
+    context.fillStyle = palette.get('hang-soft');
     context.fillRect(left, y, width, height);
-    context.strokeStyle = palette.get('accent');
+    context.strokeStyle = palette.get('hang');
     context.lineWidth = 1;
     context.strokeRect(left + 0.5, y + 0.5, Math.max(0, width - 1), height - 1);
     if (width > 120 && height > 12) {
       context.font = `10.5px ${palette.sans}`;
-      context.fillStyle = palette.get('accent');
+      context.fillStyle = palette.get('hang');
       context.fillText(`${palette.regions[events.name[at]].label}, not ended`, Math.max(GUTTER, left) + 5,
         y + height / 2 + 0.5, width - 8);
     }
@@ -245,9 +245,9 @@ export class Frame {
     const width = Math.max(1, Math.min(view.width, xOf(view, events.end[at])) - left);
     const isUnfinished = store.isUnfinished(events, at);
     context.globalAlpha = view.matches && !view.matches(events, at) ? 0.18 : 1;
-    context.fillStyle = palette.get(isUnfinished ? 'accent-soft' : 'raise');
+    context.fillStyle = palette.get(isUnfinished ? 'hang-soft' : 'raise');
     context.fillRect(left, y, width, height);
-    context.fillStyle = store.colourOf(events, at) ?? palette.get(isUnfinished ? 'accent' : 'line-2');
+    context.fillStyle = store.colourOf(events, at) ?? palette.get(isUnfinished ? 'hang' : 'line-2');
     context.fillRect(left, y, Math.min(2, width), height);
     if (width > 30) {
       const label = fullName(store, { events, at });
@@ -263,7 +263,7 @@ export class Frame {
     const { palette, store } = this;
     const name = store.timeline.names[events.name[at]];
     if (name === LAUNCH) return palette.get('launch');
-    if (store.isUnfinished(events, at)) return palette.get('accent-soft');
+    if (store.isUnfinished(events, at)) return palette.get('hang-soft');
     if (row.kind === 'step') {
       const isWaiting = 2 * events.waiting[at] > events.end[at] - events.begin[at];
       return isWaiting ? palette.flat : palette.get('seq');

@@ -7,7 +7,8 @@ import { html } from '#page/html';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
 
-/** @typedef {{ count: number, ns: number, waiting: number }} Sum Times are those within the span */
+/** Times within the span; `open` is that of what had not ended, which is in neither of the others.
+ * @typedef {{ count: number, ns: number, waiting: number, open: number }} Sum */
 /** @typedef {{ byName: Map<string, Sum>, byRow: Sum[], unfinished: number, complete: boolean }} Measured */
 
 const MOST_RANKS = 16;
@@ -15,7 +16,7 @@ const MOST_RANKS = 16;
 /** @param {Store} store @param {number} begin @param {number} end @returns {Measured} */
 export function measure(store, begin, end) {
   const { timeline } = store;
-  const none = () => ({ count: 0, ns: 0, waiting: 0 });
+  const none = () => ({ count: 0, ns: 0, waiting: 0, open: 0 });
   const found = { byName: /** @type {Map<string, Sum>} */ (new Map()), byRow: timeline.rows.map(none), unfinished: 0,
     complete: store.isDetailed(begin, end) && store.isComplete(begin, end) };
   if (!found.complete) return shares(store, begin, end, found);
@@ -30,11 +31,13 @@ export function measure(store, begin, end) {
       if (name.includes('+')) return;
       const sum = found.byName.get(name) ?? none();
       found.byName.set(name, sum);
-      found.unfinished += Number(store.isUnfinished(events, at));
+      const isOpen = store.isUnfinished(events, at);
+      found.unfinished += Number(isOpen);
       for (const one of [sum, found.byRow[row]]) {
         one.count += 1;
-        one.ns += within(from, to);
-        one.waiting += within(from, from + waiting);
+        one.open += isOpen ? within(from, to) : 0;
+        one.ns += isOpen ? 0 : within(from, to);
+        one.waiting += isOpen ? 0 : within(from, from + waiting);
       }
     });
   });
@@ -54,31 +57,38 @@ function shares(store, begin, end, found) {
   return found;
 }
 
-/** @param {Store} store @param {{ begin: number, end: number }} span @param {boolean} isChosen */
-export function measured(store, { begin, end }, isChosen) {
+/** @param {Store} store @param {{ begin: number, end: number }} span @param {boolean} isChosen
+ * @param {boolean} isAlone Whether the panel has nothing else */
+export function measured(store, { begin, end }, isChosen, isAlone) {
   const { byName, byRow, unfinished, complete } = measure(store, begin, end);
   const names = [...byName].sort(([, a], [, b]) => b.ns - a.ns);
   return html`<div><h3>${isChosen ? 'Selected time' : 'In view'}: ${duration(end - begin)}</h3>
     ${names.length > 0 && html`<table class="tight"><thead><tr><th scope="col">operations</th><th scope="col"
     class="n">count</th><th scope="col" class="n">time</th><th scope="col" class="n">waiting</th></tr></thead><tbody>
     ${names.map(([name, sum]) => html`<tr><th scope="row">${dot(name)}${operationName(name)}</th><td class="n">${
-      number(sum.count)}</td><td class="n">${duration(sum.ns)}</td><td class="n">${duration(sum.waiting)}</td></tr>`)}
-    </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not ended.</p>`}
+      number(sum.count)}</td><td class="n">${duration(sum.ns || null)}</td><td class="n">${duration(
+      sum.ns > 0 ? sum.waiting : null)}</td></tr>`)}
+    </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not
+    ended, for ${duration(names.reduce((all, [, { open }]) => all + open, 0))} in sum.</p>`}
     ${!complete && html`<p class="u">From shares of time: not all of its events are loaded.</p>`}${
-      waited(store, byRow, end - begin)}</div>`;
+    !isAlone && waited(store, byRow, end - begin)}</div>${
+    isAlone && html`<div>${waited(store, byRow, end - begin)}</div>`}`;
 }
 
 /** Who waited, the least first: whom the others wait for. @param {Store} store @param {Sum[]} byRow
  * @param {number} length */
 function waited(store, byRow, length) {
   const rows = byRow.map((sum, row) => ({ ...sum, name: store.timeline.rows[row].name }));
-  if (rows.every(({ waiting }) => waiting === 0)) return html`<p>Nobody is seen to wait.</p>`;
-  rows.sort((a, b) => a.waiting - b.waiting);
-  const most = rows[rows.length - 1].waiting;
+  const whole = (/** @type {Sum} */ { waiting, open }) => waiting + open;
+  if (rows.every((row) => whole(row) === 0)) return html`<p>Nobody is seen to wait.</p>`;
+  rows.sort((a, b) => whole(a) - whole(b));
+  const most = whole(rows[rows.length - 1]);
+  const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(1)}%`;
   return html`<h4>Who waited; whom the others wait for comes first</h4><table class="tight"><tbody>
-    ${rows.slice(0, MOST_RANKS).map(({ name, waiting }) => html`<tr><th scope="row">${name}</th><td style="width:50%"><div
-    class="bar"><i class="hatched" style="width:${((waiting / most) * 100).toFixed(1)}%"></i></div></td><td
-    class="n">${duration(waiting)}</td><td class="n">${percent(waiting / length)}</td></tr>`)}</tbody></table>${
+    ${rows.slice(0, MOST_RANKS).map((row) => html`<tr><th scope="row">${row.name}</th><td style="width:50%"><div
+    class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished" style="${width(row.open)}">
+    </i></div></td><td class="n">${duration(whole(row))}</td><td class="n">${percent(whole(row) / length)}</td></tr>`)}
+    </tbody></table>${
     rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
       duration(most)}</p>`}`;
 }

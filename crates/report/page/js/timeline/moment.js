@@ -8,31 +8,39 @@ import { beginOf, fullName, locationOf, related } from '#page/timeline/related';
 /** @typedef {import('#page/timeline/store').Store} Store */
 /** @typedef {import('#page/timeline/store').Item} Item */
 
+/** `within`: where the worst operation is.
+ * @typedef {{ begin: number, end: number, within: { begin: number, end: number } }} Moment */
+
 /** How many collectives a view of the moment has, about. */
 const COLLECTIVES = 4;
 
 /**
  * The time to show at first; null where nothing stands out.
  * @param {Report} report @param {Store} store
- * @returns {{ begin: number, end: number } | null}
+ * @returns {Moment | null}
  */
 export function momentOf({ verdict, causes, anomalies, run }, store) {
   const { begin_ns: from, duration_ns: to } = store.timeline;
   const [cause] = causes;
   if (verdict.finding === 'unfinished') {
     const since = cause?.since_ns ?? null;
-    return since === null ? null : { begin: Math.max(from, since - (to - since) * 0.08), end: to };
+    return since === null ? null : spanOf(Math.max(from, since - (to - since) * 0.08), to);
   }
   if (!cause && verdict.finding !== 'pauses') return null;
   const busy = store.busy();
   const spacing = (busy.end - busy.begin) / Math.max(1, run.instances);
   const worst = anomalies.find(({ rank }) => !cause || rank === cause.rank) ?? null;
   const length = Math.max(spacing * COLLECTIVES, worst ? (worst.end_ns - worst.start_ns) * 1.5 : 0);
-  if (length * 2 > busy.end - busy.begin) return busy;
+  const own = worst && { begin: worst.start_ns, end: worst.end_ns };
+  if (length * 2 > busy.end - busy.begin) return spanOf(busy.begin, busy.end, own);
   const middle = worst ? (worst.start_ns + worst.end_ns) / 2 : mostWaiting(store, length, {
     begin: Math.max(busy.begin, cause?.since_ns ?? 0), end: Math.min(busy.end, cause?.until_ns ?? busy.end) });
-  return { begin: middle - length / 2, end: middle + length / 2 };
+  return spanOf(middle - length / 2, middle + length / 2, own);
 }
+
+/** @param {number} begin @param {number} end @param {{ begin: number, end: number } | null} [within]
+ * @returns {Moment} */
+const spanOf = (begin, end, within) => ({ begin, end, within: within ?? { begin, end } });
 
 /**
  * The middle of the time of this length in which ranks waited most.
@@ -61,7 +69,8 @@ export function worstIn(store, { begin, end }, row) {
   store.timeline.locations.forEach(({ kind }, location) => {
     if (kind !== 'operation') return;
     store.each(location, begin, end, (events, at) => {
-      if (events.waiting[at] <= 0 || events.instance[at] < 0 || events.begin[at] < begin || events.end[at] > end) return;
+      const isWithin = events.begin[at] >= begin && events.end[at] <= end;
+      if (!isWithin || events.waiting[at] <= 0 || events.instance[at] < 0) return;
       const sum = sums.get(events.instance[at]) ?? { sum: 0, item: { events, at } };
       sum.sum += events.waiting[at];
       sums.set(events.instance[at], sum);
@@ -82,6 +91,6 @@ export function sentenceOf(store, item) {
   const waited = others.reduce((sum, { events, at }) => sum + Math.max(0, events.waiting[at]), 0);
   const { name } = store.timeline.rows[locationOf(store, last).row];
   return html`<b>${name[0].toUpperCase()}${name.slice(1)} comes ${
-    duration(beginOf(last) - Math.max(...others.map(beginOf)))} after the others to ${fullName(store, last)}; they wait ${
-    duration(waited)} in sum.</b>`;
+    duration(beginOf(last) - Math.max(...others.map(beginOf)))} after the others to ${fullName(store, last)}; they
+    wait ${duration(waited)} in sum.</b>`;
 }

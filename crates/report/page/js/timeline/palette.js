@@ -2,7 +2,7 @@
 
 import { colourName, mix, plainName, token } from '#page/dom';
 
-const NAMES = ['bg', 'raise', 'line', 'line-2', 'ink', 'ink-2', 'ink-3', 'accent', 'accent-soft', 'hatch',
+const NAMES = ['bg', 'raise', 'line', 'line-2', 'ink', 'ink-2', 'ink-3', 'accent', 'hang', 'hang-soft', 'hatch',
   'hatch-bg', 'kernel',
   'launch', 'seq'];
 const FUNCTION = /AllReduce|AllGather|ReduceScatter|SendRecv|Send|Recv|Broadcast|Reduce|AlltoAll|Gather|Scatter/;

@@ -65,7 +65,8 @@ function bandwidths(name, size, { ranks }, whole, wait) {
 /** @param {Store} store @param {Item} item */
 export function title(store, item) {
   const name = nameOf(store, item);
-  return html`${functionIn(name) ? dot(functionIn(name) ?? '') : ''}${fullName(store, item)} ${unit(rankOf(store, item).name)}`;
+  return html`${functionIn(name) ? dot(functionIn(name) ?? '') : ''}${fullName(store, item)} ${
+    unit(rankOf(store, item).name)}`;
 }
 
 /** @param {Store} store @param {Item} item @param {Related} found */

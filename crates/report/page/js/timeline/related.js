@@ -37,7 +37,8 @@ export function fullName(store, item) {
   const name = nameOf(store, item);
   const step = name.includes('#') ? store.attribute(item.events, item.at, 'nvtx.number') : undefined;
   if (step !== undefined) return name.replace('#', String(step));
-  return locationOf(store, item).kind === 'operation' ? numbered(operationName(name), item.events.sequence[item.at]) : name;
+  const isOperation = locationOf(store, item).kind === 'operation';
+  return isOperation ? numbered(operationName(name), item.events.sequence[item.at]) : name;
 }
 
 /** @param {Store} store @param {Item} item @returns {Item[]} */

@@ -40,8 +40,8 @@ function groupOf({ name, kind }) {
 
 /** As short as the gutter: the row says which rank. @param {string} group @param {LocationKind} kind */
 function label(group, kind) {
-  const short = group.replace(/^NCCL /, '').replace(/ rank \d+(\/\d+)?( operations)?$/, '').replace(/^net /, '').replace(/ r\d+ /, ' ')
-    .replace(/0x([0-9a-f]{4})[0-9a-f]+/, '0x$1…');
+  const short = group.replace(/^NCCL /, '').replace(/ rank \d+(\/\d+)?( operations)?$/, '')
+    .replace(/^net /, '').replace(/ r\d+ /, ' ').replace(/0x([0-9a-f]{4})[0-9a-f]+/, '0x$1…');
   if (kind === 'range') return short.replace(/^ranges of API thread/, 'ranges').replace(/^NVTX /, 'ranges, ');
   return kind === 'call' ? short.replace(/^API thread/, 'calls').replace(/^CUDA callback thread/, 'callbacks') : short;
 }

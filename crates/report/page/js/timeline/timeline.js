@@ -42,7 +42,7 @@ export class TimelineView {
     this.open = new Set(row >= 0 ? [row] : timeline.rows.length === 1 ? [0] : []);
     /** Ranks with all their rows. */
     this.all = new Set();
-    this.report = report;
+    this.model = model;
     this.closed = new Set(timeline.rows.length <= OPEN_RANKS ? [] :
       timeline.hosts.map((_, host) => host).filter((host) => host !== timeline.rows[row]?.host));
     /** @type {Item[]} */
@@ -133,8 +133,9 @@ export class TimelineView {
     const { view, store } = this;
     const whole = { begin: Math.max(this.first, view.begin), end: Math.min(this.whole, view.end) };
     const span = view.span ?? whole;
-    fill(byId('selected'), html`${view.span && measured(store, span, true)}${view.selected && view.related &&
-      panel(store, view.selected, view.related)}${!view.span && measured(store, span, false)}`);
+    fill(byId('selected'), html`${view.span && measured(store, span, true, !view.selected)}${view.selected &&
+      view.related && panel(store, view.selected, view.related)}${!view.span &&
+      measured(store, span, false, !view.selected)}`);
     /** @type {HTMLButtonElement} */ (document.querySelector('[data-key="f"]')).disabled = !view.selected;
   }
 
@@ -148,16 +149,16 @@ export class TimelineView {
 
   /** Shows what the verdict speaks of, at its worst. */
   async openMoment() {
-    const { store, view, report } = this;
+    const { store, view, model: { report } } = this;
     const found = momentOf(report, store);
     if (found) this.show(found.begin, found.end);
     await store.need(view.begin, view.end);
     const isHang = report.verdict.finding === 'unfinished';
-    const item = found && !isHang ? worstIn(store, view, view.worst) : null;
+    const item = found && !isHang ? worstIn(store, found.within, view.worst) : null;
     if (item) this.select(item);
-    const line = item && sentenceOf(store, item);
-    fill(byId('moment'), line ?? (isHang && found ?
-      html`<b>From the last operations that all ranks ended to the end of the recording.</b>` : html`The whole run.`));
+    fill(byId('moment'), item && sentenceOf(store, item) || (isHang && found ?
+      html`<b>From the last operations that all ranks ended to the end of the recording.</b>` :
+      html`${found ? `From ${duration(view.begin)} to ${duration(view.end)}` : 'The whole run'}.`));
     this.drawNow();
     this.tell();
   }
@@ -245,9 +246,6 @@ export class TimelineView {
     const { hosts, rows } = this.store.timeline;
     const all = this.open.size > 0;
     this.open = new Set(all ? [] : rows.map((_, row) => row));
-    /** Ranks with all their rows. */
-    this.all = new Set();
-    this.report = report;
     this.closed = new Set(all && rows.length > OPEN_RANKS ? hosts.map((_, host) => host) : []);
     this.arrange();
   }

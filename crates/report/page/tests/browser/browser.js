@@ -29,8 +29,9 @@ after(async () => {
  * Opens a page, and fails at the first thing that it says on the console.
  * @param {string} file
  * @param {string} [hash]
+ * @param {number} [width] Of the window
  */
-export async function open(file, hash = '') {
+export async function open(file, hash = '', width = 1440) {
   const page = await browser.newPage();
   const said = /** @type {string[]} */ ([]);
   page.on('console', (message) => said.push(message.text()));
@@ -38,7 +39,7 @@ export async function open(file, hash = '') {
   page.on('request', (request) => {
     if (!/^(file|data|blob):/.test(request.url())) said.push(`asks for ${request.url()}`);
   });
-  await page.setViewport({ width: 1440, height: 1000 });
+  await page.setViewport({ width, height: 1000 });
   const began = Date.now();
   await page.goto(`file://${file}${hash}`);
   await page.waitForSelector('html[data-ready]', { timeout: 30_000 }).catch(() => {

@@ -5,7 +5,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { comparison, page as pageOf } from '../fixture.js';
+import { comparison, hangReport, page as pageOf } from '../fixture.js';
 import { folder, open, picture, settled, text, write } from './browser.js';
 
 const { REPORTS } = process.env;
@@ -17,16 +17,22 @@ const begin = async (page) =>
 test('the page has its sections in the order in which an expert reads', async () => {
   const { page, said } = await open(write({}, 'sections'));
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)), ['facts', 'verdict',
-    'operations', 'time', 'phases', 'steps', 'path', 'skew', 'pairs', 'channels', 'wires', 'making', 'anomalies',
-    'completeness', 'timeline', 'how']);
+    'timeline', 'time', 'skew', 'pairs', 'channels', 'wires', 'phases', 'steps', 'path', 'operations', 'making',
+    'anomalies', 'completeness', 'how']);
+  assert.deepEqual(await page.$$eval('section > details:not([open])', (all) => all.map((one) =>
+    one.parentElement?.id)), ['channels', 'operations', 'anomalies', 'how']);
+  const evidence = await page.$$eval('.verdict > .because li', (all) => all.map((line) => line.textContent));
+  assert.match(evidence[0] ?? '', /^200 of 200 collectives/);
+  assert.match(await text(page, '#moment'), /^Rank 11 comes 3\.\d+.ms after the others to ncclAllReduce seq 80/);
+  assert.match(await text(page, '#selected h3'), /ncclAllReduce seq 80 rank 11/);
   assert.match(await text(page, '.verdict .v'), /^Rank 11 was late from/);
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');
   assert.match(await text(page, '#time tbody tr.mark'), /^rank 11/);
-  assert.match(await text(page, '#skew tbody tr.mark'), /7\.15/, 'of collectives, and of sends and receives');
+  assert.match(await text(page, '#skew tbody tr.mark'), /7\.150\s?s/, 'of collectives, and of sends and receives');
   assert.match(await text(page, '#phases'),
     /33\s%\s+of\s+all\s+waiting\s+is\s+in\s+operations\s+called\s+in\s+step # > backward/);
   assert.match(await text(page, '#steps'), /A step is the range\s+step #, on 16 processes.*40\s%\s.*communication/s);
-  assert.match(await text(page, '#steps tbody tr'), /rank 0/);
+  assert.match(await text(page, '#steps tbody tr'), /^step \d+.*rank 0/s);
   assert.match(await text(page, '#path tbody tr'), /computing\s*rank 0\s*mostly in step # > load.*50\.0\s%/s);
   assert.match(await text(page, '#making tbody tr.mark'), /ncclCommDestroy.*rank 15 \(rank 15 \[node:1\]\)/s);
   assert.match(await text(page, '#completeness .lede'), /214 callbacks could not be recorded/);
@@ -44,6 +50,9 @@ test('tables sort, and the matrix and its table choose a pair', async () => {
   const { page, said } = await open(write({}, 'tables'));
   const first = () => text(page, '#operations tbody th');
   assert.equal(await first(), 'ncclAllReduce');
+  // Its heading unfolds it, and so does a link to it.
+  await page.click('nav a[href="#operations"]');
+  assert.ok(await page.$eval('#operations details', (details) => details.hasAttribute('open')));
   await page.click('#operations [data-column="0"]');
   await page.click('#operations [data-column="0"]');
   assert.equal(await first(), 'ncclReduceScatter');
@@ -67,10 +76,14 @@ test('the timeline hovers, zooms, selects, walks, opens ranks and links', async 
   const canvas = await page.$('#events');
   const box = await canvas?.boundingBox();
   assert.ok(box);
+  await page.focus('#events');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('0');
+  await settled(page);
   const place = /** @type {[number, number]} */ ([box.x + 300, box.y + 65]);
   await page.mouse.move(...place);
   await settled(page);
-  assert.match(await text(page, '#tip'), /ncclAllReduce rank 0.*algo.*RING.*Last:\s+rank 11/s);
+  assert.match(await text(page, '#tip'), /ncclAllReduce seq \d+ rank 0.*algo.*RING.*Last:\s+rank 11/s);
   const before_ = await begin(page);
   await page.mouse.click(...place);
   assert.match(await text(page, '#selected'), /The same on 16 ranks/);
@@ -101,9 +114,67 @@ test('the timeline hovers, zooms, selects, walks, opens ranks and links', async 
   assert.deepEqual(said, []);
   await page.close();
   const again = await open(join(folder, 'timeline.html'), link);
-  assert.match(await text(again.page, '#selected'), /ncclAllReduce rank 0/);
+  assert.match(await text(again.page, '#selected'), /ncclAllReduce seq \d+ rank 0/);
   assert.deepEqual(again.said, []);
   await again.page.close();
+});
+
+test('a time that is dragged over is measured, and the page says who waited in it', async () => {
+  const { page, said } = await open(write({}, 'measured'));
+  await page.$eval('#timeline', (element) => element.scrollIntoView());
+  const box = await (await page.$('#events'))?.boundingBox();
+  assert.ok(box);
+  assert.match(await text(page, '#selected'), /In view: .*Who waited/s);
+  await page.mouse.move(box.x + 300, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 500, box.y + 20, { steps: 4 });
+  await page.mouse.up();
+  assert.match(await text(page, '#selected h3'), /^Selected time: [\d.]+.(ms|s)$/);
+  assert.match(await text(page, '#selected'), /nccl\w+\s*16.*Who waited[^]*?rank 11/s);
+  await picture(page, 'measured');
+  const length = () => page.$eval('#selected h3', (head) => head.textContent);
+  const before_ = await length();
+  await page.keyboard.down('Shift');
+  await page.mouse.move(box.x + 300, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 700, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  assert.notEqual(await length(), before_);
+  await page.focus('#events');
+  await page.keyboard.press('Escape');
+  assert.match(await text(page, '#selected h3'), /^In view/);
+  await page.click('[data-key="m"]');
+  assert.match(await text(page, '#selected h3'), /^Selected time/);
+  assert.deepEqual(said, []);
+  await page.close();
+});
+
+test('the page of a hang says who entered and who did not, in a colour of its own', async () => {
+  const file = write({ ranks: 4, steps: 40, late: 2 }, 'hang', (model) => {
+    const { report, timeline } = model;
+    model.hang = hangReport();
+    Object.assign(report.verdict, { finding: 'unfinished', line: model.hang.verdict.line, basis: ['Ranks waited.'] });
+    Object.assign(report, { anomalies: [], causes: [report.causes[0]] });
+    Object.assign(report.causes[0], { kind: 'unfinished', rank: 2, since_ns: timeline.duration_ns / 2 });
+  });
+  const { page, said } = await open(file);
+  assert.equal(await text(page, '.verdict .v'), hangReport().verdict.line);
+  const colour = (/** @type {string} */ selector) => page.$eval(selector, (part) => getComputedStyle(part).color);
+  assert.notEqual(await colour('.verdict .v em'), await colour('nav .hot'));
+  assert.match(await text(page, '.verdict .because'), /^\s*Rank 2 was in step > load_batch\.\s*Ranks waited/);
+  assert.match(await text(page, '.next'), /^Next: look at the program’s stack in rank 2/);
+  assert.equal(await text(page, '#hang .lede'), '3 of 4 ranks entered ncclAllReduce #5 of world; rank 2 did not');
+  const rows = await page.$$eval('#hang tbody tr', (all) => all.map((row) =>
+    [...row.children].slice(0, 4).map((cell) => cell.textContent)));
+  assert.deepEqual(rows[0], ['rank 2', 'no', '13.200\u202fs', 'step > load_batch']);
+  assert.deepEqual(rows.slice(1).map(([, entered]) => entered), ['yes', 'yes', 'yes']);
+  assert.ok(await page.$('#hang tr.mark'));
+  // Nobody is accused of lateness beside it.
+  assert.equal(await page.$('#time tr.mark'), null);
+  await picture(page, 'hang', true);
+  assert.deepEqual(said, []);
+  await page.close();
 });
 
 test('a search counts, fades and walks what it found; an anomaly links to its place', async () => {
@@ -113,12 +184,13 @@ test('a search counts, fades and walks what it found; an anomaly links to its pl
   await page.waitForFunction(() => document.getElementById('found')?.textContent === '40 found');
   await page.keyboard.press('Enter');
   assert.equal(await text(page, '#found'), '1 of 40');
-  assert.match(await text(page, '#selected h3'), /ncclReduceScatter rank 11/);
+  assert.match(await text(page, '#selected h3'), /ncclReduceScatter seq \d+ rank 11/);
   await picture(page, 'search');
   await page.keyboard.press('Escape');
+  await page.$eval('#anomalies details', (details) => details.setAttribute('open', ''));
   await page.click('#anomalies a');
   await page.waitForFunction(() =>
-    /ncclAllReduce rank 0/.test(document.querySelector('#selected h3')?.textContent ?? ''));
+    /ncclAllReduce seq \d+ rank 0/.test(document.querySelector('#selected h3')?.textContent ?? ''));
   assert.deepEqual(said, []);
   await page.close();
 });
@@ -168,10 +240,10 @@ test('the page of two runs shows what differs, what could not be compared, and b
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)),
     ['facts', 'verdict', 'operations', 'ranges', 'lacking', 'runs', 'how']);
   assert.equal(await text(page, '.verdict .v em'), 'B is slower');
-  assert.match(await text(page, '#ranges tbody tr'), /^step # > load.*4\.000.*5\.000.*\+25\.0/s);
+  assert.match(await text(page, '#ranges tbody tr'), /^step # > load.*4\.00\s?ms.*5\.00\s?ms.*\+25\.0/s);
   assert.match(await text(page, '#operations .lede'), /^1 slower, 1 faster,\s+1 without/);
   const first = () => text(page, '#operations tbody tr');
-  assert.match(await first(), /^ncclAllReduce.*68\.2.*74\.0.*\+8\.5.*\+5\.8.*100120slower$/s);
+  assert.match(await first(), /^ncclAllReduce.*68\.2\s?µs.*74\.0\s?µs.*\+8\.5.*\+5\.8\s?µs.*100120slower$/s);
   // Slower is right of the middle, with an interval that does not reach it.
   const places = await page.$$eval('#operations .interval', (all) => all.map((bar) => {
     const [line, point] = [...bar.children].map((part) => part.getBoundingClientRect());
@@ -239,7 +311,7 @@ test('an archive without events, one rank, and events that are nowhere have page
     await picture(page, file.split('/').at(-1)?.replace('.html', '') ?? '', true);
     if (file === absent) assert.match(await text(page, '#absent'), /report --full/);
     if (file === part) {
-      assert.match(await text(page, '#facts'), /only from 0\.05 s ranks 0, 3/);
+      assert.match(await text(page, '#facts'), /only from 50\.00\s?ms ranks 0, 3/);
       assert.match(await text(page, '#absent'), /has about [\d\u202f]+ of [\d\u202f]+ events of this view/);
       assert.match(await text(page, '#pairs'), /1\u202f?234 more rows of pairs/);
       assert.match(await text(page, '#timeline'), /times of which the page has every event/);

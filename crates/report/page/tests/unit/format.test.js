@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { busBytes, busFactor, bytes, duration, moment, number, quantile, sizes } from '#page/format';
+import { busBytes, busFactor, bytes, duration, gigabytes, moment, number, quantile, sizes } from '#page/format';
 import { html } from '#page/html';
 
 const plain = (/** @type {string} */ text) => text.replaceAll('\u202f', ' ');
@@ -19,7 +19,14 @@ test('durations and sizes choose their unit', () => {
     ['999 ns', '1.5 µs', '123 µs', '4.50 ms', '2.000 s']);
   assert.deepEqual([4, 1536, 64 << 20].map((size) => plain(bytes(size))), ['4 B', '1.5 KiB', '64 MiB']);
   assert.equal(plain(sizes(1024, 2047)), '1 KiB … 2.0 KiB');
-  assert.equal(plain(moment(1_234_567, 1000)), '1.234567');
+  assert.equal(plain(duration(0)), '0');
+  // In the unit that durations of the run have, as fine as the ticks.
+  assert.deepEqual([[1.5e9, 3e9, 5e8], [1_234_567, 5e6, 1000], [2e6, 5e6, 1e6], [20_000, 1e5, 1e4]].map(
+    ([at, whole, step]) => plain(moment(at, whole, step))), ['1.5 s', '1.235 ms', '2 ms', '20 µs']);
+});
+
+test('a small rate has digits, and no rate is none', () => {
+  assert.deepEqual([37e9, 2.5e8, 4e5, 0, null].map(gigabytes), ['37.0', '0.250', '0.00040', '–', '–']);
 });
 
 test('quantiles are those of the sorted values', () => {

@@ -3,8 +3,10 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 
 import { decodeChunk, inflate, signed, Varints } from '#page/encoding';
+import { measure, measured } from '#page/timeline/measure';
+import { momentOf, sentenceOf, worstIn } from '#page/timeline/moment';
 import { facts } from '#page/timeline/panel';
-import { beginOf, locationOf, nameOf, related } from '#page/timeline/related';
+import { beginOf, fullName, locationOf, nameOf, related } from '#page/timeline/related';
 import { layout, rowAt } from '#page/timeline/rows';
 import { matcher } from '#page/timeline/search';
 import { Store } from '#page/timeline/store';
@@ -78,11 +80,16 @@ test('an operation is found with its call, launch, transfers, and itself on the 
 
 test('hosts close, ranks open, and a place names its location', async () => {
   const store = await opened();
-  const closed = layout(store.timeline, store, new Set([0]), new Set());
+  const closed = layout(store.timeline, store, new Set([0]), new Set(), new Set());
   assert.deepEqual(closed.rows.slice(0, 2).map(({ label }) => label), ['node1: 8 ranks', 'node2']);
-  const { rows } = layout(store.timeline, store, new Set(), new Set([0]));
+  const opened_ = (/** @type {number[]} */ all) =>
+    layout(store.timeline, store, new Set(), new Set([0]), new Set(all)).rows;
+  const rows = opened_([]);
   const inside = rows.filter((row) => row.what === 'locations');
-  assert.deepEqual(inside.map(({ kind }) => kind), ['range', 'call', 'operation', 'transfer']);
+  assert.deepEqual(inside.map(({ label }) => label), ['ranges', 'calls', 'world', 'network']);
+  assert.equal(rows.find(({ what }) => what === 'more')?.label, 'more rows');
+  assert.deepEqual(opened_([0]).filter(({ what }) => what === 'locations').map(({ label }) => label).slice(4),
+    ['world send→1']);
   assert.equal(rowAt(rows, inside[2].y + 3)?.location, 0);
   assert.equal(rowAt(rows, -5), null);
 });
@@ -118,6 +125,51 @@ test('what had not ended is shown neither as waiting nor as transfer', async () 
   item.events.waiting[item.at] = -1;
   const named = facts(hung, item).map(([name]) => name);
   assert.ok(named.includes('not ended for') && !named.includes('transfer'), named.join());
+});
+
+test('a time is measured by what is in it, and who waited comes last', async () => {
+  const store = await opened();
+  await store.needAll();
+  const span = { begin: 0, end: store.timeline.duration_ns };
+  const { byName, byRow, unfinished } = measure(store, span.begin, span.end);
+  assert.deepEqual([...byName].map(([name, { count }]) => [name, count]),
+    [['ncclAllReduce', 32 * 16], ['ncclReduceScatter', 8 * 16]]);
+  assert.equal(unfinished, 0);
+  const sum = (/** @type {'ns' | 'waiting'} */ what) => byRow.reduce((all, row) => all + row[what], 0);
+  const all = [...store.all(({ kind }) => kind === 'operation')];
+  assert.equal(sum('waiting'), all.reduce((total, { events, at }) => total + events.waiting[at], 0));
+  assert.equal(sum('ns'), all.reduce((total, { events, at }) => total + events.end[at] - events.begin[at], 0));
+  const [{ events, at }] = all;
+  const middle = (events.begin[at] + events.end[at]) / 2;
+  const part = measure(store, middle - 10, middle + 10).byRow[locationOf(store, all[0]).row];
+  assert.deepEqual([part.count, part.ns], [1, 20], 'only what is within');
+  const text = measured(store, span, true, true).text.replace(/<[^>]+>/g, ' ');
+  assert.match(text, /Selected time: .*ncclAllReduce\s+512.*Who waited.*?rank 11/s);
+});
+
+test('the moment that matters is where ranks waited most for the rank that the verdict names', async () => {
+  const store = await opened();
+  const { report } = given.model;
+  report.anomalies = [];
+  const found = momentOf(report, store);
+  assert.ok(found && found.begin >= report.causes[0].since_ns);
+  assert.ok(found.end - found.begin < store.timeline.duration_ns / 4);
+  await store.need(found.begin, found.end);
+  const item = worstIn(store, found, 11);
+  assert.equal(item && locationOf(store, item).row, 11);
+  assert.match(sentenceOf(store, /** @type {any} */ (item))?.text ?? '', /Rank 11 comes 3\.\d+.ms after the others/);
+  assert.equal(momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding: 'healthy' } }, store), null);
+});
+
+test('a range has the number of its name, an operation that of NCCL', async () => {
+  const store = await opened();
+  await store.needAll();
+  const names = (/** @type {string} */ wanted) => [...store.all(({ kind }) => kind === wanted)].map((item) =>
+    fullName(store, item));
+  assert.ok(names('operation').includes('ncclAllReduce seq 5'));
+  store.timeline.attributes[2].push(['nvtx.number', 65]);
+  store.timeline.names[5] = 'step #';
+  assert.ok(names('range').includes('step 65'));
 });
 
 test('a view is complete where the page has all of its events', async () => {
