@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 type Name = Cow<'static, str>;
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "HangReport")]
 pub struct Report {
     pub format: u32,
     pub directory: String,
@@ -96,6 +97,7 @@ impl Report {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "HangVerdict")]
 pub struct Verdict {
     /// Whether the job hangs, or has an error that will make it hang: exit code 1.
     pub found: bool,
@@ -121,6 +123,7 @@ pub struct Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "HangKind")]
 pub enum Kind {
     Hang,
     Mismatch,
