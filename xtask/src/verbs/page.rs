@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::cargo;
+use crate::nccl;
 use crate::packages::{self, CHROMIUM, NODE, NPM};
 use crate::process;
 
@@ -19,13 +20,22 @@ pub(crate) struct Args {
     /// Keep pictures of the page here, to look at
     #[arg(long, value_name = "DIR")]
     screenshots: Option<std::path::PathBuf>,
+    /// Only take the picture of the README: of the demo's report, as `cargo xtask demo` recorded it last
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = PICTURE)]
+    picture: Option<std::path::PathBuf>,
 }
+
+/// The picture of the README.
+const PICTURE: &str = "docs/images/report.png";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[NODE, NPM, CHROMIUM])?;
     process::heading("the report's page");
     let folder = cargo::root().join("crates/report/page");
     process::run(npm(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))?;
+    if let Some(file) = &args.picture {
+        return picture(&folder, file);
+    }
     process::run(npm(&folder).args(["run", "--silent", "check"]))?;
     process::run(npm(&folder).args(["run", "--silent", "test"]))?;
     let reports = cargo::target()?.join("tmp/reports");
@@ -39,6 +49,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         browser.env("SCREENSHOTS", std::path::absolute(screenshots)?);
     }
     process::run(&mut browser)
+}
+
+/// Writes the demo's report anew, and takes its picture.
+fn picture(folder: &Path, file: &Path) -> Result<()> {
+    let demo = cargo::target()?.join("demo").join(nccl::NEWEST);
+    let job = demo.join("causes");
+    ensure!(job.is_dir(), "{} is missing: `cargo xtask demo --fake` records it", job.display());
+    let page = demo.join("picture.html");
+    let mut report = Command::new("cargo");
+    report.current_dir(cargo::root()).args(["run", "--quiet", "--locked", "--package", "nccl-otf2", "--", "report"]);
+    process::run(report.arg(&job).args(["--title", "demo", "--output"]).arg(&page))?;
+    let file = cargo::root().join(file);
+    process::run(npm(folder).args(["run", "--silent", "picture", "--"]).args([&page, &file]))?;
+    println!("   {}", file.display());
+    Ok(())
 }
 
 fn npm(folder: &Path) -> Command {

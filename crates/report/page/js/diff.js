@@ -242,7 +242,7 @@ function howTo({ runs, confidence }, tool) {
     ['count', 'collectives that ended; of sends and receives the most that a rank had'],
   ];
   const element = section('how', 'How to read and reproduce this', '', html`Compare two runs of the same program on the
-    same nodes first: what that shows is no finding.`);
+    same nodes first: what that shows is no finding.`, { open: false });
   fill(add(element, 'div', 'columns'), html`<div><h3>Words</h3><dl class="kv words">${words.map(([word, means]) =>
     html`<dt><b>${word}</b></dt><dd>${means}</dd>`)}</dl></div><div><h3>Commands</h3><pre>
 nccl-otf2 report ${a} --diff ${b}

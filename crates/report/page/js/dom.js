@@ -17,7 +17,7 @@ export function fill(element, content) {
 }
 
 /** In a window as narrow as a phone's, only what the verdict is about is unfolded. */
-const NARROW = 600;
+export const NARROW = 600;
 
 /**
  * Adds a section to the page, and returns what is below its heading.

@@ -8,6 +8,9 @@ const GIB = MIB * KIB;
 /** What says that there is no number. */
 export const NONE = '–';
 
+/** The directory of a job, as a command takes it. @param {string} anchor */
+export const directoryOf = (anchor) => anchor.replace(/\/?[^/]*\.otf2$/, '') || '.';
+
 /** An operation's name with NCCL's number of it. @param {string} name @param {number | null} sequence */
 export const numbered = (name, sequence) => (sequence === null || sequence < 0 ? name : `${name} seq ${sequence}`);
 

@@ -1,7 +1,7 @@
 // Who entered what a job hangs in, and who did not.
 
 import { add, fill, fillTable, section } from '#page/dom';
-import { duration, NONE, number, pathText } from '#page/format';
+import { directoryOf, duration, NONE, number, pathText } from '#page/format';
 import { html } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -21,7 +21,7 @@ export function hang({ hang: found, report }) {
     .map((sequence) => ({ communicator, sequence })));
   const messages = found.communicators.flatMap((communicator) => communicator.messages);
   if (all.length === 0 && messages.length === 0) return;
-  const element = section('hang', 'Who entered, and who did not', `nccl-otf2 hang ${report.run.anchor}`,
+  const element = section('hang', 'Who entered, and who did not', `nccl-otf2 hang ${directoryOf(report.run.anchor)}`,
     html`${all.slice(0, 1).map((one) => html`<b>${says(one)}</b>`)}`, { open: 'always' });
   all.slice(0, MOST_COMMUNICATORS).forEach((one, at) => {
     if (at > 0) fill(add(element, 'h3'), html`${says(one)}`);

@@ -32,14 +32,14 @@ export function phases({ report }) {
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
   fillTable(add(element, 'table', 'tight'), 'Phases', [
     { title: 'range', head: true, key: (row) => row.path.join('\0'), className: 'wrap', cell: pathOf },
-    { title: 'times', number: true, key: (row) => row.ranges, cell: (row) => number(row.ranges) },
+    { title: 'times', number: true, key: (row) => row.ranges, cell: (row) => number(row.ranges || null) },
     { title: 'in it', number: true, key: (row) => row.ranges_ns,
       cell: (row) => (row.ranges > 0 ? duration(row.ranges_ns) : NONE) },
     { title: 'operations', number: true, key: (row) => row.operations, cell: (row) => number(row.operations) },
     { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     { title: html`rate,<br>GB/s`, number: true, key: (row) => rate(row) ?? -1,
       cell: (row) => gigabytes(rate(row)) },
-    { title: html`in_<br>operations`, number: true, key: (row) => row.budget.operations_ns,
+    { title: html`in<br>operations`, number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => duration(row.budget.operations_ns || null) },
     { title: 'waiting', number: true, key: waiting, cell: (row) => duration(row.budget.operations_ns && waiting(row)) },
     { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },

@@ -1,11 +1,11 @@
 // Channels, overlap, anomalies, what is missing, and how to read the page.
 
 import { add, fill, fillTable, section } from '#page/dom';
-import { bytes, duration, gigabytes, number, numbered, percent } from '#page/format';
+import { bytes, directoryOf, duration, gigabytes, number, numbered, percent } from '#page/format';
 import { html, unit } from '#page/html';
 import { countPairs, scatter } from '#page/pairs';
 import { isComparable } from '#page/skew';
-import { exposedShare } from '#page/verdict';
+import { exposedShare, isWhole } from '#page/verdict';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Report} Report */
@@ -164,8 +164,7 @@ export function completeness({ report }) {
   const found = report.completeness;
   const kinds = Object.entries(found.kinds).filter(([, counts]) => (counts.seen ?? 0) > 0);
   const sum = (/** @type {string} */ what) => kinds.reduce((all, [, counts]) => all + (counts[what] ?? 0), 0);
-  const whole = found.callbacks_lost === 0 && found.problem_count === 0 && found.ranks_missing === 0 &&
-    found.parts_left_out.length === 0 && found.switches === 0;
+  const whole = isWhole(found);
   const heading = 'What was seen, what is missing, how exact it is';
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
     whole ? 'Everything that NCCL reported is here' : missing(found)}</b>${sum('unfinished') > 0 && html`; ${
@@ -232,15 +231,15 @@ export function howTo({ report, tool }) {
   ];
   const element = section('how', 'How to read and reproduce this', '', html`The archive has every event: open it in
     Vampir or ViTE.`, { open: false });
-  const { anchor } = report.run;
+  const directory = directoryOf(report.run.anchor);
   fill(add(element, 'div', 'columns'), html`<div><h3>Words</h3><dl class="kv words">${words.map(([word, means]) =>
     html`<dt><b>${word}</b></dt><dd>${means}</dd>`)}</dl></div><div><h3>Commands</h3><pre>${
-    report.verdict.finding === 'unfinished' && `nccl-otf2 hang ${anchor}\n`
-}nccl-otf2 report ${anchor}
-nccl-otf2 stats ${anchor}
-nccl-otf2 stats ${anchor} --by ranks
-nccl-otf2 stats ${anchor} --json
-nccl-otf2 info ${anchor}</pre><p class="small u">Made by ${tool} from ${number(report.run.events)} events of ${
+    report.verdict.finding === 'unfinished' && `nccl-otf2 hang ${directory}\n`
+}nccl-otf2 report ${directory}
+nccl-otf2 stats ${directory}
+nccl-otf2 stats ${directory} --by ranks
+nccl-otf2 stats ${directory} --json
+nccl-otf2 info ${directory}</pre><p class="small u">Made by ${tool} from ${number(report.run.events)} events of ${
     number(report.run.processes)} processes.</p></div>`);
 }
 

@@ -34,7 +34,7 @@ export function skew({ report }, go) {
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px', cell: (row) =>
       html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
-    { title: html`longer_<br>than peers`, number: true, key: (row) => row.longer_ns ?? 0,
+    { title: html`longer<br>than peers`, number: true, key: (row) => row.longer_ns ?? 0,
       cell: (row) => duration(row.longer_ns) },
     { title: html`others<br>lose`, number: true, key: (row) => row.lost_ns ?? 0, cell: (row) => duration(row.lost_ns) },
     ...(report.ranks.some((rank) => rank.trend_ns_per_s !== null) ? [trendOf] : []),

@@ -1,7 +1,7 @@
 // The head of the page: which run, the verdict, its evidence, what else was found.
 
 import { byId, fill } from '#page/dom';
-import { date, duration, NONE, number, percent } from '#page/format';
+import { date, directoryOf, duration, NONE, number, percent } from '#page/format';
 import { html, unit } from '#page/html';
 import { countPairs } from '#page/pairs';
 
@@ -46,10 +46,8 @@ export function lines(all) {
 function whatNext({ report }, advice) {
   const { run: { anchor }, verdict: { finding }, causes: [cause] } = report;
   if (advice !== null) return html`<p class="next">Next: ${advice}</p>`;
-  if (finding === 'unfinished') return html`<p class="next">Next: <code>nccl-otf2 hang ${anchor}</code></p>`;
-  if (finding === 'unclear' || finding === 'nothing') {
-    return html`<p class="next">Next: <code>nccl-otf2 info ${anchor}</code></p>`;
-  }
+  const verb = { unfinished: 'hang', unclear: 'info', nothing: 'info' }[/** @type {'unclear'} */ (finding)];
+  if (verb) return html`<p class="next">Next: <code>nccl-otf2 ${verb} ${directoryOf(anchor)}</code></p>`;
   if (!cause) return '';
   const { section, label } = placeOf(cause, report);
   return html`<p class="next">Next: <a href="#timeline">the moment in the timeline</a>, <a href="#${section}">${
@@ -72,7 +70,7 @@ const pairOf = (link, ranks) => [link?.from ?? null, link?.to ?? null].map((at) 
   (at === null ? '?' : ranks[at].number ?? ranks[at].name)).join(' → ');
 
 /** @param {Model} model */
-function facts({ report: { run, ranks, communicators, verdict: { is_partial: isPartial } }, title, part }) {
+function facts({ report: { run, ranks, communicators, completeness }, title, part }) {
   const many = (/** @type {number} */ count, /** @type {string} */ what) =>
     html`<span><b>${number(count)}</b> ${what}${count === 1 ? '' : 's'}</span>`;
   document.title = `${title}: NCCL report`;
@@ -80,8 +78,8 @@ function facts({ report: { run, ranks, communicators, verdict: { is_partial: isP
     ${run.start_ns !== null && html`<span>${date(run.start_ns)}</span>`}
     ${many(run.hosts.length, 'host')}${many(ranks.length, 'rank')}${many(communicators.length, 'communicator')}
     ${run.nccl_versions.length > 0 && html`<span>NCCL <b>${run.nccl_versions.join(', ')}</b></span>`}
-    <span><b>${duration(run.duration_ns)}</b></span>${many(run.operations, 'operation')}${partOf(part)}${isPartial &&
-    html`<a class="hot" href="#completeness">the recording is not complete</a>`}`);
+    <span><b>${duration(run.duration_ns)}</b></span>${many(run.operations, 'operation')}${partOf(part)}${
+    !isWhole(completeness) && html`<a class="hot" href="#completeness">the recording is not complete</a>`}`);
 }
 
 /** The part of the run that the page is about. @param {Model['part']} part */
@@ -149,6 +147,10 @@ function linksOf(report, hot, count) {
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels.length)],
     ['wires', 'Links', cause('slow-nic') ? hot('slow') : count(report.nics.length)]];
 }
+
+/** Whether nothing that NCCL reported is missing. @param {import('../model').Completeness} found */
+export const isWhole = (found) => found.callbacks_lost === 0 && found.problem_count === 0 &&
+  found.ranks_missing === 0 && found.parts_left_out.length === 0 && found.switches === 0;
 
 /** The share of communication that no other kernel hides. @param {import('../model').Overlap[] | null} rows */
 export function exposedShare(rows) {

@@ -7,8 +7,9 @@ import { html } from '#page/html';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
 
-/** Times within the span; `open` is that of what had not ended, which is in neither of the others.
- * @typedef {{ count: number, ns: number, waiting: number, open: number }} Sum */
+/** Times within the span; `open` is that of what had not ended, which is in neither of the others; `compared`: of how
+ * many operations the waiting is known.
+ * @typedef {{ count: number, ns: number, waiting: number, open: number, compared: number }} Sum */
 /** @typedef {{ byName: Map<string, Sum>, byRow: Sum[], unfinished: number, complete: boolean }} Measured */
 
 const MOST_RANKS = 16;
@@ -16,7 +17,7 @@ const MOST_RANKS = 16;
 /** @param {Store} store @param {number} begin @param {number} end @returns {Measured} */
 export function measure(store, begin, end) {
   const { timeline } = store;
-  const none = () => ({ count: 0, ns: 0, waiting: 0, open: 0 });
+  const none = () => ({ count: 0, ns: 0, waiting: 0, open: 0, compared: 0 });
   const found = { byName: /** @type {Map<string, Sum>} */ (new Map()), byRow: timeline.rows.map(none), unfinished: 0,
     complete: store.isDetailed(begin, end) && store.isComplete(begin, end) };
   if (!found.complete) return shares(store, begin, end, found);
@@ -35,6 +36,7 @@ export function measure(store, begin, end) {
       found.unfinished += Number(isOpen);
       for (const one of [sum, found.byRow[row]]) {
         one.count += 1;
+        one.compared += Number(events.waiting[at] >= 0);
         one.open += isOpen ? within(from, to) : 0;
         one.ns += isOpen ? 0 : within(from, to);
         one.waiting += isOpen ? 0 : within(from, from + waiting);
@@ -67,7 +69,7 @@ export function measured(store, { begin, end }, isChosen, isAlone) {
     class="n">count</th><th scope="col" class="n">time</th><th scope="col" class="n">waiting</th></tr></thead><tbody>
     ${names.map(([name, sum]) => html`<tr><th scope="row">${dot(name)}${operationName(name)}</th><td class="n">${
       number(sum.count)}</td><td class="n">${duration(sum.ns || null)}</td><td class="n">${duration(
-      sum.ns > 0 ? sum.waiting : null)}</td></tr>`)}
+      sum.compared > 0 ? sum.waiting : null)}</td></tr>`)}
     </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not
     ended, for ${duration(names.reduce((all, [, { open }]) => all + open, 0))} in sum.</p>`}
     ${!complete && html`<p class="u">From shares of time: not all of its events are loaded.</p>`}${

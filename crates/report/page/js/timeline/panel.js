@@ -1,6 +1,6 @@
 // The selected event in words: attributes, the same on all ranks, the way from the call to the network.
 
-import { colourName, dot } from '#page/dom';
+import { colourName, dot, NARROW } from '#page/dom';
 import { busBytes, busFactor, bytes, duration, gigabytes, moment, number, percent } from '#page/format';
 import { entries, html, unit } from '#page/html';
 import { functionIn } from '#page/timeline/palette';
@@ -71,11 +71,11 @@ export function title(store, item) {
 
 /** @param {Store} store @param {Item} item @param {Related} found */
 export function panel(store, item, found) {
-  const [alike, way] = [peers(store, found), chain(store, found)];
-  return html`<div><h3>${title(store, item)}</h3>${alike || way}<div class="tools"><button type="button"
-    data-go="previous">‹ previous</button><button type="button" data-go="next">next ›</button><button type="button"
-    data-go="link">Copy link</button></div></div>${alike && way && html`<div>${way}</div>`}<details${innerWidth > 600 &&
-    html` open`}><summary><h4>Attributes</h4></summary>${entries(facts(store, item))}</details>`;
+  const isOpen = innerWidth > NARROW && html` open`;
+  return html`<div><h3>${title(store, item)}</h3>${peers(store, found)}${
+    chain(store, found)}<div class="tools"><button type="button" data-go="previous">‹ previous</button><button
+    type="button" data-go="next">next ›</button><button type="button" data-go="link">Copy link</button></div></div>
+    <details${isOpen}><summary><h4>Attributes</h4></summary>${entries(facts(store, item))}</details>`;
 }
 
 /** @param {Store} store @param {Related} found */
