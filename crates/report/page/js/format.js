@@ -8,6 +8,9 @@ const GIB = MIB * KIB;
 /** What says that there is no number. */
 export const NONE = '–';
 
+/** @param {string} text */
+export const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 /** The directory of a job, as a command takes it. @param {string} anchor */
 export const directoryOf = (anchor) => anchor.replace(/\/?[^/]*\.otf2$/, '') || '.';
 

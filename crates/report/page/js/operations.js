@@ -1,7 +1,7 @@
 // Operations by function, size and communicator; waiting and transfer by rank.
 
 import { add, colourName, dot, fill, fillTable, section } from '#page/dom';
-import { duration, gigabytes, median, NONE, number, percent, sizes } from '#page/format';
+import { capital, duration, gigabytes, median, NONE, number, percent, sizes } from '#page/format';
 import { html } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -133,7 +133,7 @@ export function timeByRank({ report }) {
   const element = section('time', 'Waiting and transfer, by rank', 'nccl-otf2 stats --by ranks', !split ?
     html`With one rank, or without comparable clocks, nobody is seen to wait for another.` :
     html`${isHang && 'Of what ended. '}Sorted by waiting: who waits least is whom the others wait for. <b>${
-    least.name} waits
+    capital(least.name)} waits
     ${duration(least.budget.waiting_ns)}, the median rank ${duration(median(rows.map((row) =>
       row.budget.waiting_ns)))}.</b>`, { half: true, open: !isHang });
   const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));

@@ -220,7 +220,7 @@ export function howTo({ report, tool }) {
     ['transfer', 'from the last arrival to the end; solid'],
     ['lost', 'summed over the ranks: 1 s on each of 16 ranks is 16 s. Times lost to several causes overlap: '
       + 'they do not add up'],
-    ['p', 'how probable it is that others wait so long for any rank if no rank is at fault; below 0.001 a rank ' +
+    ['chance', 'how probable it is that others wait so long for any rank if no rank is at fault; below 0.001 a rank ' +
       'is late'],
     ['algbw, busbw', 'as nccl-tests compute them, in the median'],
     ['timing', 'cupti: the kernel; event: CUDA events around it; kernelch: the GPU’s timer; proxy: to the last '

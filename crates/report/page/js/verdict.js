@@ -1,7 +1,7 @@
 // The head of the page: which run, the verdict, its evidence, what else was found.
 
 import { byId, fill } from '#page/dom';
-import { date, directoryOf, duration, NONE, number, percent } from '#page/format';
+import { capital, date, directoryOf, duration, NONE, number, percent } from '#page/format';
 import { html, unit } from '#page/html';
 import { countPairs } from '#page/pairs';
 
@@ -25,7 +25,7 @@ export function verdict(model) {
   const isAdvice = (/** @type {string} */ sentence) => next !== null &&
     sentence.toLowerCase().startsWith(next.toLowerCase());
   const own = basis.filter((sentence) => !isAdvice(sentence));
-  const found = (hang?.verdict.evidence ?? []).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
+  const found = (hang?.verdict.evidence ?? []).map((text) => `${capital(text)}.`);
   byId('verdict').classList.toggle('hang', /^[A-Z]{4,}:/.test(line));
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
     <p class="v"><em>${who}</em>${line.slice(who.length)}</p>

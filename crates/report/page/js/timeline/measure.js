@@ -69,7 +69,7 @@ export function measured(store, { begin, end }, isChosen, isAlone) {
     class="n">count</th><th scope="col" class="n">time</th><th scope="col" class="n">waiting</th></tr></thead><tbody>
     ${names.map(([name, sum]) => html`<tr><th scope="row">${dot(name)}${operationName(name)}</th><td class="n">${
       number(sum.count)}</td><td class="n">${duration(sum.ns || null)}</td><td class="n">${duration(
-      sum.compared > 0 ? sum.waiting : null)}</td></tr>`)}
+      sum.waiting || null)}</td></tr>`)}
     </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not
     ended, for ${duration(names.reduce((all, [, { open }]) => all + open, 0))} in sum.</p>`}
     ${!complete && html`<p class="u">From shares of time: not all of its events are loaded.</p>`}${
@@ -82,14 +82,19 @@ export function measured(store, { begin, end }, isChosen, isAlone) {
 function waited(store, byRow, length) {
   const rows = byRow.map((sum, row) => ({ ...sum, name: store.timeline.rows[row].name }));
   const whole = (/** @type {Sum} */ { waiting, open }) => waiting + open;
-  if (rows.every((row) => whole(row) === 0)) return html`<p>Nobody is seen to wait.</p>`;
-  rows.sort((a, b) => whole(a) - whole(b));
-  const most = whole(rows[rows.length - 1]);
+  // Of sends and receives it is not known here: then the order says nothing.
+  const isKnown = rows.every(({ count, compared, open }) => compared === count || open > 0);
+  if (rows.every((row) => whole(row) === 0)) return html`<p>No wait is seen that is longer than the clocks’ error.</p>`;
+  if (isKnown) rows.sort((a, b) => whole(a) - whole(b));
+  const most = Math.max(...rows.map(whole));
   const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(1)}%`;
-  return html`<h4>Who waited; whom the others wait for comes first</h4><table class="tight"><tbody>
+  return html`<h4>Who waited${isKnown ?
+    '; whom the others wait for comes first' : ', in operations whose waiting is known'}</h4><table class="tight"><tbody>
     ${rows.slice(0, MOST_RANKS).map((row) => html`<tr><th scope="row">${row.name}</th><td style="width:50%"><div
     class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished" style="${width(row.open)}">
-    </i></div></td><td class="n">${duration(whole(row))}</td><td class="n">${percent(whole(row) / length)}</td></tr>`)}
+    </i></div></td><td class="n">${
+      duration(row.count > 0 && row.compared === 0 && row.open === 0 ? null : whole(row))}</td><td class="n">${
+      row.compared > 0 || row.open > 0 ? percent(whole(row) / length) : ''}</td></tr>`)}
     </tbody></table>${
     rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
       duration(most)}</p>`}`;

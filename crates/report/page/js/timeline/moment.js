@@ -1,6 +1,6 @@
 // The moment that matters: what the verdict speaks of, at its worst.
 
-import { duration } from '#page/format';
+import { capital, duration } from '#page/format';
 import { html } from '#page/html';
 import { beginOf, fullName, locationOf, related } from '#page/timeline/related';
 
@@ -21,21 +21,28 @@ const COLLECTIVES = 4;
  */
 export function momentOf({ verdict, causes, anomalies, run }, store) {
   const { begin_ns: from, duration_ns: to } = store.timeline;
-  const [cause] = causes;
+  const cause = causes[0] ?? null;
   if (verdict.finding === 'unfinished') {
     const since = cause?.since_ns ?? null;
     return since === null ? null : spanOf(Math.max(from, since - (to - since) * 0.08), to);
   }
   if (!cause && verdict.finding !== 'pauses') return null;
   const busy = store.busy();
-  const spacing = (busy.end - busy.begin) / Math.max(1, run.instances);
-  const worst = anomalies.find(({ rank }) => !cause || rank === cause.rank) ?? null;
-  const length = Math.max(spacing * COLLECTIVES, worst ? (worst.end_ns - worst.start_ns) * 1.5 : 0);
-  const own = worst && { begin: worst.start_ns, end: worst.end_ns };
-  if (length * 2 > busy.end - busy.begin) return spanOf(busy.begin, busy.end, own);
-  const middle = worst ? (worst.start_ns + worst.end_ns) / 2 : mostWaiting(store, length, {
-    begin: Math.max(busy.begin, cause?.since_ns ?? 0), end: Math.min(busy.end, cause?.until_ns ?? busy.end) });
-  return spanOf(middle - length / 2, middle + length / 2, own);
+  const length = (busy.end - busy.begin) / Math.max(1, run.instances) * COLLECTIVES;
+  const worst = anomalies.find(({ kind, rank }) => !cause || (kind === cause.kind && rank === cause.rank));
+  if (worst) return around(busy, length, { begin: worst.start_ns, end: worst.end_ns });
+  if (!cause || length * 2 > busy.end - busy.begin) return spanOf(busy.begin, busy.end);
+  const middle = busiest(store, length, cause.link ? 'transfer' : 'waiting',
+    { begin: Math.max(busy.begin, cause.since_ns ?? 0), end: Math.min(busy.end, cause.until_ns ?? busy.end) });
+  return spanOf(middle - length / 2, middle + length / 2);
+}
+
+/** A view of an operation with some others. @param {{ begin: number, end: number }} busy @param {number} least
+ * @param {{ begin: number, end: number }} within */
+function around(busy, least, within) {
+  const [middle, length] = [(within.begin + within.end) / 2, Math.max(least, (within.end - within.begin) * 1.5)];
+  return length * 2 > busy.end - busy.begin ? spanOf(busy.begin, busy.end, within) :
+    spanOf(middle - length / 2, middle + length / 2, within);
 }
 
 /** @param {number} begin @param {number} end @param {{ begin: number, end: number } | null} [within]
@@ -43,16 +50,19 @@ export function momentOf({ verdict, causes, anomalies, run }, store) {
 const spanOf = (begin, end, within) => ({ begin, end, within: within ?? { begin, end } });
 
 /**
- * The middle of the time of this length in which ranks waited most.
- * @param {Store} store @param {number} length @param {{ begin: number, end: number }} within
+ * The middle of the time of this length in which ranks waited most, or moved bytes for longest.
+ * @param {Store} store @param {number} length @param {'waiting' | 'transfer'} what
+ * @param {{ begin: number, end: number }} within
  */
-function mostWaiting(store, length, { begin, end }) {
+function busiest(store, length, what, { begin, end }) {
   const { begin_ns: origin, rows, overview: { bin_ns: bin, bins } } = store.timeline;
-  const sums = rows.slice(0, 256).map((_, row) => store.sumsOf(row).waiting);
+  const sums = rows.slice(0, 256).map((_, row) => store.sumsOf(row)[what]);
   const wide = Math.max(1, Math.min(bins, Math.round(length / bin)));
   const last = Math.min(bins - wide, Math.floor((end - origin) / bin) - wide);
-  let [best, most] = [Math.max(0, Math.floor((begin - origin) / bin)), -1];
-  for (let at = best; at <= last; at++) {
+  const first = Math.max(0, Math.floor((begin - origin) / bin));
+  // Where nothing is known of waiting: the middle.
+  let [best, most] = [Math.max(first, Math.floor((first + last) / 2)), 0];
+  for (let at = first; at <= last; at++) {
     const waiting = sums.reduce((sum, row) => sum + row[at + wide] - row[at], 0);
     if (waiting > most * 1.0001) [best, most] = [at, waiting];
   }
@@ -89,8 +99,7 @@ export function sentenceOf(store, item) {
   if (!last) return null;
   const others = peers.filter((peer) => peer !== last);
   const waited = others.reduce((sum, { events, at }) => sum + Math.max(0, events.waiting[at]), 0);
-  const { name } = store.timeline.rows[locationOf(store, last).row];
-  return html`<b>${name[0].toUpperCase()}${name.slice(1)} comes ${
+  return html`<b>${capital(store.timeline.rows[locationOf(store, last).row].name)} comes ${
     duration(beginOf(last) - Math.max(...others.map(beginOf)))} after the others to ${fullName(store, last)}; they
     wait ${duration(waited)} in sum.</b>`;
 }

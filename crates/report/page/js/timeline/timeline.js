@@ -19,7 +19,7 @@ import { AXIS } from '#page/timeline/view';
 /** @typedef {import('#page/timeline/store').Item} Item */
 
 /** With more ranks the hosts are closed at first. */
-const OPEN_RANKS = 64;
+const OPEN_RANKS = 32;
 const MOST_HITS = 100_000;
 
 const HELP = html`A row is a rank: a click on its name opens it. A click on an operation shows it on all ranks; then the
@@ -36,15 +36,19 @@ export class TimelineView {
   constructor(model, store) {
     this.store = store;
     const { timeline, report } = model;
-    const worst = report.causes.find((cause) => cause.rank !== null)?.rank ?? null;
+    const worst = report.causes[0]?.link ? null : report.causes.find((cause) => cause.rank !== null)?.rank ?? null;
     const row = timeline.rows.findIndex(({ rank }) => rank !== null && rank === worst);
     this.marks = report.anomalies.map((anomaly) => anomaly.start_ns);
-    this.open = new Set(row >= 0 ? [row] : timeline.rows.length === 1 ? [0] : []);
+    const link = report.causes[0]?.link ?? null;
+    const ends = timeline.rows.flatMap(({ rank }, at) =>
+      (rank !== null && (rank === link?.from || rank === link?.to) ? [at] : []));
+    this.open = new Set(ends.length > 0 ? ends : row >= 0 ? [row] : timeline.rows.length === 1 ? [0] : []);
     /** Ranks with all their rows. */
     this.all = new Set();
     this.model = model;
+    const shown = [row, ...ends].map((one) => timeline.rows[one]?.host);
     this.closed = new Set(timeline.rows.length <= OPEN_RANKS ? [] :
-      timeline.hosts.map((_, host) => host).filter((host) => host !== timeline.rows[row]?.host));
+      timeline.hosts.map((_, host) => host).filter((host) => !shown.includes(host)));
     /** @type {Item[]} */
     this.hits = [];
     this.hit = -1;
@@ -154,7 +158,8 @@ export class TimelineView {
     if (found) this.show(found.begin, found.end);
     await store.need(view.begin, view.end);
     const isHang = report.verdict.finding === 'unfinished';
-    const item = found && !isHang ? worstIn(store, found.within, view.worst) : null;
+    // A slow link says nothing about who comes last.
+    const item = found && !isHang && !report.causes[0]?.link ? worstIn(store, found.within, view.worst) : null;
     if (item) this.select(item);
     fill(byId('moment'), item && sentenceOf(store, item) || (isHang && found ?
       html`<b>From the last operations that all ranks ended to the end of the recording.</b>` :
