@@ -89,8 +89,8 @@ function waited(store, byRow, length) {
   const most = Math.max(...rows.map(whole));
   const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(1)}%`;
   return html`<h4>Who waited${isKnown ?
-    '; whom the others wait for comes first' : ', in operations whose waiting is known'}</h4><table class="tight"><tbody>
-    ${rows.slice(0, MOST_RANKS).map((row) => html`<tr><th scope="row">${row.name}</th><td style="width:50%"><div
+    '; whom the others wait for comes first' : ', in operations whose waiting is known'}</h4><table
+    class="tight"><tbody>${rows.slice(0, MOST_RANKS).map((row) => html`<tr><th scope="row">${row.name}</th><td style="width:50%"><div
     class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished" style="${width(row.open)}">
     </i></div></td><td class="n">${
       duration(row.count > 0 && row.compared === 0 && row.open === 0 ? null : whole(row))}</td><td class="n">${
