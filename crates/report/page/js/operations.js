@@ -12,8 +12,8 @@ import { html } from '#page/html';
 const middle = (/** @type {Quantiles | null} */ values) => values?.median ?? null;
 const total = (/** @type {OperationClass} */ row) => row.duration_ns?.total ?? 0;
 /** The share of waiting; none where nothing is compared over ranks. */
-const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part, not_compared_ns: rest }) =>
-  (all === rest ? null : part / all);
+const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part, not_compared_ns: rest,
+  unclear_ns: unclear }) => (all === rest + unclear ? null : part / all);
 
 /**
  * Parts of a time; the transfer of a function has its colour.
@@ -48,17 +48,17 @@ export function keys(element, budgets, transfer, colour) {
 export function operations({ report }) {
   const rows = report.operations;
   const { budget } = report;
-  const share = waiting(budget);
+  const share = budget.operations_ns === budget.not_compared_ns ? null : waiting(budget) ?? 0;
   if (rows.length === 0) return;
+  const parts = /** @type {[number, string][]} */ ([[budget.waiting_ns, 'is waiting for the last rank'],
+    [budget.transfer_ns, 'moves bytes'], [budget.unclear_ns, 'is unclear within the clocks’ error'],
+    [budget.not_compared_ns, 'is in sends, receives and others that are not compared']]).filter(([ns]) => ns > 0);
   const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', share === null ?
-      html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
-      html`<b>${percent(share)} of the time of all ranks in operations is waiting for the last rank,
-        ${percent(budget.transfer_ns / budget.operations_ns)} moves bytes${budget.unclear_ns > 0 &&
-        html`, ${percent(budget.unclear_ns / budget.operations_ns)} is unclear within the clocks’ error`}${
-        budget.not_compared_ns > 0 && html`, and ${percent(budget.not_compared_ns / budget.operations_ns)} is in sends,
-        receives and others that are not compared`}.</b> ${report.verdict.finding === 'unfinished' &&
-        'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
-        the transfer alone, which tells what the links give.`, { open: report.causes.length === 0 });
+    html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
+    html`<b>Of the time of all ranks in operations ${parts.map(([ns, what]) =>
+      `${percent(ns / budget.operations_ns)} ${what}`).join(', ')}.</b> ${report.verdict.finding === 'unfinished' &&
+      'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
+      the transfer alone, which tells what the links give.`, { open: report.causes.length === 0 });
   const most = rows.reduce((a, row) => Math.max(a, total(row)), 1);
   keys(element, rows.map((row) => row.budget), 'transfer, in the colour of the function', '');
   fillTable(add(element, 'table'), 'Operations by function, communicator and size', [
@@ -135,7 +135,7 @@ export function timeByRank({ report }) {
     html`${isHang && 'Of what ended. '}Sorted by waiting: who waits least is whom the others wait for. <b>${
     capital(least.name)} waits
     ${duration(least.budget.waiting_ns)}, the median rank ${duration(median(rows.map((row) =>
-      row.budget.waiting_ns)))}.</b>`, { half: true, open: !isHang });
+      row.budget.waiting_ns)))}.</b>`, { half: true, open: split && !isHang });
   const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
@@ -146,9 +146,9 @@ export function timeByRank({ report }) {
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: '', style: 'width:46%', cell: (row) => budgetBar(row.budget, most, row.name) },
     { title: 'waiting', number: true, key: (row) => row.budget.waiting_ns,
-      cell: (row) => duration(row.budget.waiting_ns) },
+      cell: (row) => duration(split ? row.budget.waiting_ns : null) },
     { title: 'transfer', number: true, key: (row) => row.budget.transfer_ns,
-      cell: (row) => duration(row.budget.transfer_ns) },
+      cell: (row) => duration(split ? row.budget.transfer_ns : null) },
     { title: 'operations', number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => duration(row.budget.operations_ns) },
     { title: 'of the run, %', number: true, key: (row) => row.budget.operations_ns,

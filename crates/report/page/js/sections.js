@@ -177,12 +177,14 @@ export function completeness({ report }) {
   }
   const columns = add(element, 'div', 'columns');
   const left = add(columns, 'div');
-  fill(left, html`<h3>seen = written + left out + not shown + duplicate; lost events were not seen</h3>`);
+  if (kinds.length > 0) {
+    fill(left, html`<h3>seen = written + left out + not shown + duplicate; lost events were not seen</h3>`);
+  }
   const count = (/** @type {string} */ title, /** @type {string} */ key) => ({ title, number: true,
     cell: (/** @type {[string, Record<string, number>]} */ [, counts]) => number(counts[key] ?? 0) });
   // Most archives have none of these.
   const anyOf = (/** @type {string} */ title, /** @type {string} */ key) => (sum(key) > 0 ? [count(title, key)] : []);
-  fillTable(add(left, 'table'), 'Events by kind', [
+  if (kinds.length > 0) fillTable(add(left, 'table'), 'Events by kind', [
     { title: 'kind', head: true, cell: ([kind]) => KINDS[kind] ?? kind.replaceAll('_', ' ') },
     count('seen', 'seen'), count('written', 'written'), ...anyOf('left out', 'left_out'),
     ...anyOf('not shown', 'not_shown'), ...anyOf('duplicate', 'duplicate'), count('lost', 'lost'),
@@ -203,11 +205,15 @@ export function completeness({ report }) {
 
 /** @param {import('../model').Completeness} found */
 function missing(found) {
-  const parts = /** @type {[number, string][]} */ ([[found.callbacks_lost, 'callbacks could not be recorded'],
-    [found.ranks_missing, 'ranks were not recorded'], [found.problem_count, 'places of journals could not be read'],
-    [found.parts_left_out.length, 'processes were left out'],
-    [found.switches, 'times recording was switched off or on']]);
-  const said = parts.filter(([count]) => count > 0).map(([count, what]) => `${number(count)} ${what}`);
+  const parts = /** @type {[number, string, string][]} */ ([
+    [found.callbacks_lost, 'callback', 'could not be recorded'], [found.ranks_missing, 'rank', 'not recorded'],
+    [found.problem_count, 'place', 'of journals could not be read'],
+    [found.parts_left_out.length, 'process', 'left out'],
+    [found.switches, 'time', 'recording was switched off or on']]);
+  const plural = (/** @type {number} */ count, /** @type {string} */ what) =>
+    (count === 1 ? what : what + (what.endsWith('s') ? 'es' : 's'));
+  const said = parts.filter(([count]) => count > 0).map(([count, what, how]) =>
+    `${number(count)} ${plural(count, what)} ${how}`);
   return `Something is missing: ${said.join(', ')}`;
 }
 

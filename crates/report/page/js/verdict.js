@@ -1,7 +1,7 @@
 // The head of the page: which run, the verdict, its evidence, what else was found.
 
 import { byId, fill } from '#page/dom';
-import { capital, date, directoryOf, duration, NONE, number, percent } from '#page/format';
+import { capital, date, directoryOf, duration, number, percent } from '#page/format';
 import { html, unit } from '#page/html';
 import { countPairs } from '#page/pairs';
 
@@ -97,19 +97,19 @@ function findings({ report }) {
     <td class="n">${share}</td><td>${text}</td><td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
   const causes = report.causes.slice(1, 5);
   const { rest } = report.verdict;
-  const others = rest !== null && report.causes.length < 6 && html`<p class="because">${unit(rest)}</p>`;
-  if (exposed === null && causes.length === 0) return others;
+  const others = html`${exposed !== null && html`<p class="because"><b>${percent(exposed)} of communication time is
+    exposed:</b> no other kernel runs on the GPU meanwhile, see <a href="#overlap">overlap</a>.</p>`}${
+    rest !== null && report.causes.length < 6 && html`<p class="because">${unit(rest)}</p>`}`;
+  if (causes.length === 0) return others;
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col">lost</th><th class="n" scope="col">of time in operations</th>
-    <th scope="col">also found${causes.length > 0 && html`; lost times overlap, since
-      ranks wait longer for what is slow, too: they do not add up`}</th>
+    <th scope="col">also found; lost times overlap, since ranks wait longer for what is slow, too: they do not add up
+    </th>
     <th scope="col"><span class="sr">evidence</span></th></tr></thead><tbody>
     ${causes.map((cause) => {
       const { section, label } = placeOf(cause, report);
       return row(cause.lost_ns, percent(cause.share, 1), cause.sentence, section, label);
     })}
-    ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
-      kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
     </tbody></table>${others}`;
 }
 

@@ -84,18 +84,18 @@ function waited(store, byRow, length) {
   const whole = (/** @type {Sum} */ { waiting, open }) => waiting + open;
   // Of sends and receives it is not known here: then the order says nothing.
   const isKnown = rows.every(({ count, compared, open }) => compared === count || open > 0);
+  if (rows.every(({ ns, open }) => ns + open === 0)) return '';
   if (rows.every((row) => whole(row) === 0)) return html`<p>No wait is seen that is longer than the clocks’ error.</p>`;
   if (isKnown) rows.sort((a, b) => whole(a) - whole(b));
   const most = Math.max(...rows.map(whole));
   const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(1)}%`;
-  return html`<h4>Who waited${isKnown ?
-    '; whom the others wait for comes first' : ', in operations whose waiting is known'}</h4><table
-    class="tight"><tbody>${rows.slice(0, MOST_RANKS).map((row) => html`<tr><th scope="row">${row.name}</th><td style="width:50%"><div
-    class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished" style="${width(row.open)}">
-    </i></div></td><td class="n">${
-      duration(row.count > 0 && row.compared === 0 && row.open === 0 ? null : whole(row))}</td><td class="n">${
-      row.compared > 0 || row.open > 0 ? percent(whole(row) / length) : ''}</td></tr>`)}
-    </tbody></table>${
-    rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
-      duration(most)}</p>`}`;
+  const isUnknown = (/** @type {Sum} */ { count, compared, open }) => count > 0 && compared === 0 && open === 0;
+  const line = (/** @type {typeof rows[0]} */ row) => html`<tr><th scope="row">${row.name}</th><td
+    style="width:50%"><div class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished"
+    style="${width(row.open)}"></i></div></td><td class="n">${duration(isUnknown(row) ? null : whole(row))}</td><td
+    class="n">${percent(isUnknown(row) ? null : whole(row) / length)}</td></tr>`;
+  const how = isKnown ? '; whom the others wait for comes first' : ', in operations whose waiting is known';
+  return html`<h4>Who waited${how}</h4><table class="tight"><tbody>${rows.slice(0, MOST_RANKS).map(line)}</tbody>
+    </table>${rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
+    duration(most)}</p>`}`;
 }
