@@ -52,7 +52,8 @@ export function operations({ report }) {
   if (rows.length === 0) return;
   const parts = /** @type {[number, string][]} */ ([[budget.waiting_ns, 'is waiting for the last rank'],
     [budget.transfer_ns, 'moves bytes'], [budget.unclear_ns, 'is unclear within the clocks’ error'],
-    [budget.not_compared_ns, 'is in sends, receives and others that are not compared']]).filter(([ns]) => ns > 0);
+    [budget.not_compared_ns, 'is in sends, receives and others that are not compared']]).filter(([ns]) =>
+    ns >= 0.005 * budget.operations_ns && ns > 0);
   const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', share === null ?
     html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
     html`<b>Of the time of all ranks in operations ${parts.map(([ns, what]) =>

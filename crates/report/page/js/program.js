@@ -65,7 +65,7 @@ export function steps({ report }, goTo) {
   const whole = Math.max(1, sum((step) => step.ranks_ns));
   const trend = found.trend_ns_per_step;
   const element = section('steps', 'Steps of the program', 'nccl-otf2 stats --by step', html`A step is the range
-    <b>${found.name}</b>, on ${number(found.processes)} process${found.processes !== 1 && 'es'}.
+    <em>${found.name}</em>, on ${number(found.processes)} process${found.processes !== 1 && 'es'}.
     <b>${percent(sum((step) => step.budget.operations_ns) / whole)} of the time of all ranks in steps is
     communication, ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank.</b> ${
     found.duration_ns && html`The median step takes ${duration(found.duration_ns.median)}.`} ${trend !== null &&
