@@ -1,7 +1,7 @@
 // Who entered what a job hangs in, and who did not.
 
 import { add, fill, fillTable, section } from '#page/dom';
-import { directoryOf, duration, NONE, number, pathText } from '#page/format';
+import { capital, directoryOf, duration, NONE, number, pathText } from '#page/format';
 import { html } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -14,14 +14,15 @@ const SHOWN = 32;
 const MOST_COMMUNICATORS = 8;
 
 /** @param {Model} model */
-export function hang({ hang: found, report }) {
+export function hang(model) {
+  const { hang: found, report } = model;
   if (!found) return;
   const all = found.communicators.flatMap((communicator) => communicator.sequences
     .filter((sequence) => sequence.first_incomplete || sequence.mismatch || sequence.position_unknown.length > 0)
     .map((sequence) => ({ communicator, sequence })));
   const messages = found.communicators.flatMap((communicator) => communicator.messages);
   if (all.length === 0 && messages.length === 0) return;
-  const element = section('hang', 'Who entered, and who did not', `nccl-otf2 hang ${directoryOf(report.run.anchor)}`,
+  const element = section('hang', titleOf(model), `nccl-otf2 hang ${directoryOf(report.run.anchor)}`,
     html`${all.slice(0, 1).map((one) => html`<b>${says(one)}</b>`)}`, { open: 'always' });
   all.slice(0, MOST_COMMUNICATORS).forEach((one, at) => {
     if (at > 0) fill(add(element, 'h3'), html`${says(one)}`);
@@ -35,17 +36,30 @@ export function hang({ hang: found, report }) {
   list(element, 'Not known', found.unknown);
 }
 
+/** What the section is called. @param {Model} model */
+export const titleOf = ({ hang: found }) => (found?.communicators.some(({ sequences, messages }) =>
+  messages.length > 0 || sequences.some((sequence) => sequence.first_incomplete)) ?
+  'Who entered, and who did not' : 'Who called what');
+
+/** The ranks that a hang's verdict names, else the first cause's: indices of the report's. @param {Model} model */
+export function suspects({ hang: found, report: { ranks, causes } }) {
+  if (found?.verdict.found) return (found.verdict.ranks ?? []).map((rank) =>
+    ranks.findIndex(({ number: own }) => own === rank)).filter((at) => at >= 0);
+  const [cause] = causes;
+  return cause?.rank === null || cause?.rank === undefined || cause.link ? [] : [cause.rank];
+}
+
 /** @param {HTMLElement} element @param {string} title @param {string[]} lines */
 function list(element, title, lines) {
   if (lines.length === 0) return;
-  fill(add(element, 'h3'), html`${title}`);
+  if (title) fill(add(element, 'h3'), html`${title}`);
   fill(add(element, 'ul', 'because'), html`${lines.slice(0, SHOWN).map((line) => html`<li>${line}</li>`)}`);
 }
 
 /** @param {{ communicator: Communicator, sequence: Sequence }} one */
 function says({ communicator, sequence }) {
   const { first_incomplete: first, mismatch, entered, not_entered: absent, ranks } = sequence;
-  if (mismatch) return `${communicator.name}: ${mismatch.text}`;
+  if (mismatch) return capital(mismatch.text);
   const lost = sequence.position_unknown.length;
   if (!first) return `${communicator.name}: it is not known where ${number(lost)} ranks are`;
   const what = `${first.function ?? 'collective'} #${first.position} of ${communicator.name}`;
@@ -69,10 +83,13 @@ function whereOf({ text }) {
 
 /** @param {HTMLElement} element @param {{ communicator: Communicator, sequence: Sequence }} one @param {Hang} found */
 function table(element, one, found) {
-  const { communicator, sequence: { ranks, entered, not_entered: absent, last_complete: last, mismatch } } = one;
+  const { communicator, sequence: { ranks, entered, not_entered: absent } } = one;
+  const { last_complete: last, mismatch, first_incomplete: first } = one.sequence;
   fill(add(element, 'p', 'small'), html`${last && html`The last that all completed: ${
     last.function ?? 'collective'} #${last.position}.`}${communicator.ranks_missing.length > 0 && html` <span
     class="hot">${number(communicator.ranks_missing.length)} ranks of it were not recorded.</span>`}`);
+  list(element, '', (mismatch?.calls ?? []).map(({ ranks: own, call, function: name }) =>
+    `${named(own)}: ${call || name}`));
   const state = (/** @type {Place} */ { rank }) =>
     (absent.includes(rank) ? 'no' : entered.includes(rank) ? 'yes' : 'not known');
   const ranges = (/** @type {Place} */ place) => found.ranks?.find(({ process, job_rank: rank }) =>
@@ -80,7 +97,8 @@ function table(element, one, found) {
   /** @type {import('#page/dom').Column<Place>[]} */
   const columns = [
     { title: 'rank', head: true, key: numberOf, cell: (row) => `rank ${numberOf(row)}` },
-    { title: 'entered', key: state, cell: (row) => (state(row) === 'no' ? html`<b class="hot">no</b>` : state(row)) },
+    ...(first ? [{ title: 'entered', key: state, cell: (/** @type {Place} */ row) =>
+      (state(row) === 'no' ? html`<b class="hot">no</b>` : state(row)) }] : []),
     { title: html`since its<br>last call`, number: true, key: (row) => row.for_ns ?? -1,
       cell: (row) => duration(row.for_ns) },
     { title: 'in the program', key: (row) => pathText(ranges(row).map(({ name }) => name)),
@@ -92,6 +110,4 @@ function table(element, one, found) {
     (b.for_ns ?? 0) - (a.for_ns ?? 0));
   fillTable(add(element, 'table', 'tight'), `Ranks of ${communicator.name}`, columns, rows,
     { limit: SHOWN, mark: (row) => state(row) === 'no' });
-  list(element, 'What they called', (mismatch?.calls ?? []).map(({ ranks: own, call, function: name }) =>
-    `${named(own)}: ${call || name}`));
 }

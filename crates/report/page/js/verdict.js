@@ -2,6 +2,7 @@
 
 import { byId, fill } from '#page/dom';
 import { capital, date, directoryOf, duration, number, percent } from '#page/format';
+import { suspects, titleOf } from '#page/hang';
 import { html, unit } from '#page/html';
 import { countPairs } from '#page/pairs';
 
@@ -26,7 +27,7 @@ export function verdict(model) {
     sentence.toLowerCase().startsWith(next.toLowerCase());
   const own = basis.filter((sentence) => !isAdvice(sentence));
   const found = (hang?.verdict.evidence ?? []).map((text) => `${capital(text)}.`);
-  byId('verdict').classList.toggle('hang', /^[A-Z]{4,}:/.test(line));
+  byId('verdict').classList.toggle('hang', /^(HANG|DIED):/.test(line));
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
     <p class="v"><em>${who}</em>${line.slice(who.length)}</p>
     ${lines([...found, ...own])}${whatNext(model, next)}
@@ -114,8 +115,9 @@ function findings({ report }) {
 }
 
 /** Sections for the contents beside the page. @param {Model} model @returns {[string, string, unknown][]} */
-export function sections({ report, hang }) {
-  const rank = report.causes[0]?.rank ?? null;
+export function sections(model) {
+  const { report, hang } = model;
+  const [rank = null, ...others] = suspects(model);
   const exposed = exposedShare(report.overlap);
   const hot = (/** @type {unknown} */ text) => html`<i class="hot">${text}</i>`;
   const count = (/** @type {number | undefined} */ size) => html`<i>${number(size)}</i>`;
@@ -123,8 +125,9 @@ export function sections({ report, hang }) {
   const lost = report.completeness.callbacks_lost;
   const called = report.phases.filter(({ operations }) => operations > 0);
   const all = /** @type {[string, string, unknown][]} */ ([
-    ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)], ['timeline', 'Timeline', ''],
-    ['hang', 'Who entered', hang?.verdict.found && hot(hang.verdict.kind)],
+    ['verdict', 'Verdict', rank !== null && others.length === 0 && hot(report.ranks[rank].name)],
+    ['timeline', 'Timeline', ''],
+    ['hang', titleOf(model).split(',')[0], hang?.verdict.found && hot(hang.verdict.kind)],
     ['time', 'Time by rank', count(report.ranks.length)],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lost_ns || null))],
     ...linksOf(report, hot, count),

@@ -82,8 +82,9 @@ export function measured(store, { begin, end }, isChosen, isAlone) {
 function waited(store, byRow, length) {
   const rows = byRow.map((sum, row) => ({ ...sum, name: store.timeline.rows[row].name }));
   const whole = (/** @type {Sum} */ { waiting, open }) => waiting + open;
-  // Of sends and receives it is not known here: then the order says nothing.
-  const isKnown = rows.every(({ count, compared, open }) => compared === count || open > 0);
+  // Of sends and receives, and of what had not ended, it is not known: then the order says nothing.
+  const isKnown = rows.every(({ count, compared, open }) => compared === count && open === 0);
+  const isOpen = rows.some(({ open }) => open > 0);
   if (rows.every(({ ns, open }) => ns + open === 0)) return '';
   if (rows.every((row) => whole(row) === 0)) return html`<p>No wait is seen that is longer than the clocks’ error.</p>`;
   if (isKnown) rows.sort((a, b) => whole(a) - whole(b));
@@ -94,7 +95,8 @@ function waited(store, byRow, length) {
     style="width:50%"><div class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished"
     style="${width(row.open)}"></i></div></td><td class="n">${duration(isUnknown(row) ? null : whole(row))}</td><td
     class="n">${percent(isUnknown(row) ? null : whole(row) / length)}</td></tr>`;
-  const how = isKnown ? '; whom the others wait for comes first' : ', in operations whose waiting is known';
+  const how = isKnown ? '; whom the others wait for comes first' :
+    isOpen ? ', or was in what had not ended' : ', in operations whose waiting is known';
   return html`<h4>Who waited${how}</h4><table class="tight"><tbody>${rows.slice(0, MOST_RANKS).map(line)}</tbody>
     </table>${rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
     duration(most)}</p>`}`;

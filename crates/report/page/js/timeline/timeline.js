@@ -4,6 +4,7 @@ import { listen } from '#page/timeline/controls';
 import { add, byId, drawn, fill, hideTip, section, sizeCanvas, unfold } from '#page/dom';
 import { draw, drawWhole } from '#page/timeline/draw';
 import { duration, number } from '#page/format';
+import { suspects } from '#page/hang';
 import { html, unit } from '#page/html';
 import { legend, Palette } from '#page/timeline/palette';
 import { measured } from '#page/timeline/measure';
@@ -36,8 +37,9 @@ export class TimelineView {
   constructor(model, store) {
     this.store = store;
     const { timeline, report } = model;
-    const worst = report.causes[0]?.link ? null : report.causes.find((cause) => cause.rank !== null)?.rank ?? null;
-    const row = timeline.rows.findIndex(({ rank }) => rank !== null && rank === worst);
+    const named = suspects(model);
+    const rows = timeline.rows.flatMap(({ rank }, at) => (rank !== null && named.includes(rank) ? [at] : []));
+    const row = rows.length === 1 ? rows[0] : -1;
     this.marks = report.anomalies.map((anomaly) => anomaly.start_ns);
     const link = report.causes[0]?.link ?? null;
     const ends = timeline.rows.flatMap(({ rank }, at) =>
@@ -46,7 +48,7 @@ export class TimelineView {
     /** Ranks with all their rows. */
     this.all = new Set();
     this.model = model;
-    const shown = [row, ...ends].map((one) => timeline.rows[one]?.host);
+    const shown = [...rows, ...ends].map((one) => timeline.rows[one]?.host);
     this.closed = new Set(timeline.rows.length <= OPEN_RANKS ? [] :
       timeline.hosts.map((_, host) => host).filter((host) => !shown.includes(host)));
     /** @type {Item[]} */
