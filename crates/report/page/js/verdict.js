@@ -25,12 +25,11 @@ export function verdict(model) {
   // The advice is said once.
   const isAdvice = (/** @type {string} */ sentence) => next !== null &&
     sentence.toLowerCase().startsWith(next.toLowerCase());
-  const own = basis.filter((sentence) => !isAdvice(sentence));
-  const found = (hang?.verdict.evidence ?? []).map((text) => `${capital(text)}.`);
+  const found = basis.filter((sentence) => !isAdvice(sentence)).map((text) => `${capital(text).replace(/\.$/, '')}.`);
   byId('verdict').classList.toggle('hang', /^(HANG|DIED):/.test(line));
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
     <p class="v"><em>${who}</em>${line.slice(who.length)}</p>
-    ${lines([...found, ...own])}${whatNext(model, next)}
+    ${lines(found)}${whatNext(model, next)}
     ${findings(model)}`);
 }
 
@@ -57,7 +56,6 @@ function whatNext({ report }, advice) {
 
 /** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
 function placeOf({ kind, link }, { ranks }) {
-  if (kind === 'unfinished') return { section: 'completeness', label: 'completeness' };
   if (kind === 'late-rank') return { section: 'skew', label: 'lateness over time' };
   if (kind === 'slow-nic') return { section: 'pairs', label: 'pairs of ranks' };
   if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };

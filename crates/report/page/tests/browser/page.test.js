@@ -152,11 +152,11 @@ test('a time that is dragged over is measured, and the page says who waited in i
 
 test('the page of a hang says who entered and who did not, in a colour of its own', async () => {
   const file = write({ ranks: 4, steps: 40, late: 2 }, 'hang', (model) => {
-    const { report, timeline } = model;
+    const { report } = model;
     model.hang = hangReport();
-    Object.assign(report.verdict, { finding: 'unfinished', line: model.hang.verdict.line, basis: ['Ranks waited.'] });
-    Object.assign(report, { anomalies: [], causes: [report.causes[0]] });
-    Object.assign(report.causes[0], { kind: 'unfinished', rank: 2, since_ns: timeline.duration_ns / 2 });
+    const basis = [...model.hang.verdict.evidence, 'Ranks waited.'];
+    Object.assign(report.verdict, { finding: 'unfinished', line: model.hang.verdict.line, basis });
+    Object.assign(report, { anomalies: [], causes: [] });
   });
   const { page, said } = await open(file);
   assert.equal(await text(page, '.verdict .v'), hangReport().verdict.line);
