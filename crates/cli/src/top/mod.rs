@@ -8,11 +8,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::{io, panic};
+use std::{io, panic, thread};
 
 use crate::command_line::Exit;
 use crate::dump::{Line, exit, over, problems, read};
+use crate::finalize::{AFTER_SECONDS, ns};
 use crate::output::{NumberTable, Text, seconds};
 use crate::top::tables::{EarlierTotals, View};
 use crate::{archives, output};
@@ -80,7 +82,7 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
         if request.json {
             output::json(&Line::new(&now))?
         } else {
-            output::text(&text(&title(request, &now), &now))?
+            output::text(&text(&title(request, &now), directory, &now))?
         }
         problems(&now).for_each(output::note);
         return Ok(exit(&now));
@@ -105,6 +107,7 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     let terminal = Terminal::enter().context("cannot use the terminal")?;
     let interval = Duration::from_secs_f64(request.interval.max(0.1));
     let (mut screen, mut now, mut before) = (Screen::default(), Snapshot::default(), EarlierTotals::default());
+    let mut judge = HangJudge::default();
     // Draw only after something has been read.
     let mut next = Instant::now() + POLL;
     let (mut is_changed, mut is_catching_up) = (false, true);
@@ -121,7 +124,9 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
             is_changed = true;
         }
         if (is_resized.swap(false, Ordering::SeqCst) || is_changed) && now.at_ns > 0 {
-            terminal.draw(&screen.lines(&title(request, &now), &now, &before, terminal.size()))?;
+            let view = View { now: &now, before: &before, only: None };
+            let summary = summary(view, judge.line(archives::directory(&request.directory), view.is_stuck()));
+            terminal.draw(&screen.lines(summary, &title(request, &now), view, terminal.size()))?;
         }
         let wait = if is_behind { Duration::ZERO } else { POLL.min(next.saturating_duration_since(Instant::now())) };
         let key = terminal.key(wait);
@@ -141,10 +146,41 @@ fn title(request: &Request, now: &Snapshot) -> String {
     format!("nccl-otf2 top {}{job}  {}", request.directory.display(), at.strftime("%H:%M:%S UTC"))
 }
 
-fn text(title: &str, now: &Snapshot) -> Text {
+/// The line of `hang` on a job that is stuck, judged beside the screen: a large recording takes seconds.
+#[derive(Debug, Default)]
+struct HangJudge {
+    line: Option<String>,
+    asked: Option<Instant>,
+    running: Option<JoinHandle<Option<String>>>,
+}
+
+impl HangJudge {
+    fn line(&mut self, directory: &Path, is_stuck: bool) -> Option<String> {
+        const PAUSE: Duration = Duration::from_secs(10);
+        if let Some(judged) = self.running.take_if(|running| running.is_finished()) {
+            self.line = judged.join().ok().flatten();
+        }
+        if !is_stuck {
+            self.line = None;
+        } else if self.running.is_none() && self.asked.is_none_or(|asked| asked.elapsed() >= PAUSE) {
+            self.asked = Some(Instant::now());
+            let directory = directory.to_owned();
+            let judge = thread::Builder::new().name("hang".to_owned());
+            self.running = judge.spawn(move || hang_line(&directory)).ok();
+        }
+        self.line.clone()
+    }
+}
+
+fn hang_line(directory: &Path) -> Option<String> {
+    let report = hang::judge_journals(directory, ns(AFTER_SECONDS), &()).ok()?;
+    report.verdict.found.then_some(report.verdict.line)
+}
+
+fn text(title: &str, directory: &Path, now: &Snapshot) -> Text {
     let view = View { now, before: &EarlierTotals::default(), only: None };
     let mut text = Text::default();
-    let [headline, state] = summary(view);
+    let [headline, state] = summary(view, view.is_stuck().then(|| hang_line(directory)).flatten());
     text.headline(&headline, view.is_stuck());
     text.line(state);
     text.line(title);
@@ -199,14 +235,12 @@ impl Screen {
 
     pub(crate) fn lines(
         &mut self,
+        [headline, state]: [String; 2],
         title: &str,
-        now: &Snapshot,
-        before: &EarlierTotals,
+        all: View<'_>,
         (height, width): (usize, usize),
     ) -> Vec<(Style, String)> {
-        self.selected = self.selected.min(now.communicators.len().saturating_sub(1));
-        let all = View { now, before, only: None };
-        let [headline, state] = summary(all);
+        self.selected = self.selected.min(all.now.communicators.len().saturating_sub(1));
         let mut lines = vec![(if all.is_stuck() { Style::Alarm } else { Style::Bold }, headline)];
         // A small window is left to the tables.
         lines.extend([state, title.to_owned()].map(|line| (Style::Plain, line)).into_iter().take(height / 6));
@@ -273,8 +307,8 @@ impl LowerTable {
     }
 }
 
-/// What stands out, and the processes.
-pub(crate) fn summary(view: View<'_>) -> [String; 2] {
+/// The line of `hang`, else what stands out; and the processes.
+fn summary(view: View<'_>, hang: Option<String>) -> [String; 2] {
     let now = view.now;
     let count = |state| now.processes.iter().filter(|process| process.state == state).count() as u64;
     let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
@@ -315,7 +349,7 @@ pub(crate) fn summary(view: View<'_>) -> [String; 2] {
         missing.push("nothing is missing".to_owned());
     }
     let state = format!("{}; {}", states.join(", "), missing.join(", "));
-    [over(now).unwrap_or_else(|| view.headline()), state]
+    [hang.or_else(|| over(now)).unwrap_or_else(|| view.headline()), state]
 }
 
 /// Selects the alternative screen and hides the cursor.
