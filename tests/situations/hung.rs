@@ -37,6 +37,9 @@ fn who_holds_up_a_job_is_named_however_it_ends() {
         job.wait_until_it_hangs();
     }
     std::thread::sleep(HANGS_FOR);
+    let (_, first) = &jobs[0];
+    let top = run(tool(first.scratch(), "top").arg(first.scratch().out()).arg("--once")).with_code(0);
+    assert!(top.stdout.starts_with("HANG: rank 2 has not called "), "{top}");
     for (way, job) in &jobs {
         check(way, "while it hangs", &job.report(), way.live);
         let snapshot = job.dump();
