@@ -13,8 +13,8 @@ mod verdict;
 
 pub use crate::results::report::{
     Baseline, Budget, CausePhase, Change, CommunicatorCall, Completeness, CriticalPath, Delay, Fit, Graph,
-    GraphChannel, Heat, Link, LinkKey, Matching, Member, Nic, Overlap, PathKind, PathPart, Phase, Quantiles, Rank, Run,
-    Statement, Step, Steps, Topology, TopologyGpu, TopologyHost, Waits, Why,
+    GraphChannel, Heat, Link, LinkKey, Matching, Member, Nic, Overlap, PathKind, PathPart, Phase, PhaseRank, Quantiles,
+    Rank, Run, Statement, Step, Steps, Topology, TopologyGpu, TopologyHost, Waits, Why,
 };
 pub use crate::results::verdict::{
     Anomaly, Answer, Cause, CauseKind, Compared, Comparison, Difference, Finding, Group, Kind, Limit, Outcome,

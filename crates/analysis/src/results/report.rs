@@ -469,6 +469,30 @@ pub struct Phase {
     pub bytes: u64,
     /// How ranks spent their time in these operations.
     pub budget: Budget,
+    /// The rank that spent most time in the range; null unless it is 2 % more than the median of several others.
+    pub longest: Option<PhaseRank>,
+}
+
+/// A rank's time in a range of the program, beside that of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PhaseRank {
+    /// Index in [`super::Report::ranks`].
+    pub rank: u32,
+    /// Its time in the range in the whole run, ranges inside included.
+    pub ns: u64,
+    /// The median of the other ranks.
+    pub others_ns: u64,
+}
+
+impl PhaseRank {
+    pub(crate) fn longest(times_ns: BTreeMap<u32, u64>) -> Option<Self> {
+        let (rank, ns) = times_ns.iter().max_by_key(|(_, ns)| **ns).map(|(rank, ns)| (*rank, *ns))?;
+        let mut others: Vec<u64> = times_ns.into_iter().filter(|(other, _)| *other != rank).map(|(_, ns)| ns).collect();
+        others.sort_unstable();
+        let others_ns = *others.get(others.len() / 2)?;
+        // Less is the usual difference of two ranks.
+        (ns > others_ns.saturating_add(others_ns / 50)).then_some(Self { rank, ns, others_ns })
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

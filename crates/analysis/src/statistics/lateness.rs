@@ -132,7 +132,7 @@ fn rank_row(
         typical_ns: own.typical_ns,
         p_value: own.p_value,
         longer_ns: late.map(|late| whole(late.longer_ns())),
-        late_in: late.map(|late| real(late.windows.len() as u64) / real(windows(late).max(1))),
+        late_in: late.map(|late| real(late.usually_longer().0) / real(windows(late).max(1))),
         lost_ns: late.map(|late| whole(late.lost_ns)),
         alone_ns: late.map(|late| whole(late.alone_ns.max(0.0))),
         trend_ns_per_s: trend(&series),

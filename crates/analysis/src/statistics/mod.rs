@@ -133,7 +133,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         pairs: links.pairs,
         channels: links.channels,
         messages: sent(trace, &tables, filter, &waiting),
-        phases: program::phases(trace, &tables, filter, &waiting.paths),
+        phases: program::phases(trace, &tables, filter, &waiting.paths, &steps),
         steps: steps.report(trace, filter, &waiting.steps),
         communicator_calls: program::communicator_calls(trace, &tables, filter),
         overlap: collectives::overlaps(trace, &tables, filter),

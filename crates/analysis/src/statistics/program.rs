@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::read::archive::Trace;
 use crate::read::{Call, NO_SEQUENCE, NONE, Range, Tables};
 use crate::results;
-use crate::results::{Budget, CausePhase, CommunicatorCall, Phase};
+use crate::results::{Budget, CausePhase, CommunicatorCall, Phase, PhaseRank};
 use crate::statistics::collectives::Filter;
 use crate::statistics::numeric::{DisjointIntervals, certain_trend, length, quantiles, union};
 use crate::units::real;
@@ -204,6 +204,8 @@ impl Steps {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
         let thread_ranges = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
         let slowest = thread_ranges().max_by_key(|(_, range)| length(range));
+        let longest_ns = slowest.map(|(_, range)| length(&range));
+        let is_alone = thread_ranges().filter(|(_, range)| Some(length(range)) == longest_ns).count() == 1;
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
         // Like the budgets, count a thread once for each of its ranks.
         let range_of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
@@ -213,7 +215,7 @@ impl Steps {
             start_ns: thread_ranges().map(|(_, range)| range.start_ns).min().unwrap_or(0),
             duration_ns: slowest.map_or(0, |(_, range)| length(&range)),
             shortest_ns: thread_ranges().map(|(_, range)| length(&range)).min().unwrap_or(0),
-            slowest: slowest.and_then(|(thread, _)| Some(small(rank_of_thread(thread)?))),
+            slowest: slowest.filter(|_| is_alone).and_then(|(thread, _)| Some(small(rank_of_thread(thread)?))),
             ranks_ns: self.of_rank.iter().filter_map(range_of_rank).map(length).sum(),
             budget: budgets.get(at).copied().unwrap_or_default(),
         }
@@ -345,7 +347,7 @@ pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter
 
 /// Operations by the ranges of the program that their calls were in. `budgets` are by the number of the path. Sorted by
 /// the time in operations, the longest first.
-pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
+pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget], steps: &Steps) -> Vec<Phase> {
     let texts = tables.paths.texts();
     let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: names_of(text), ..Phase::default() }).collect();
     if tables.ranges.is_empty() && tables.operations.path.iter().all(|path| *path == NONE) {
@@ -354,10 +356,17 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
     // The last element stands for operations outside of ranges.
     let outside = phases.len();
     phases.push(Phase::default());
+    let ranks = steps.of_rank.iter().zip(0..).filter_map(|(thread, rank)| Some(((*thread)?, rank)));
+    let rank_of: BTreeMap<LocationRef, u32> = ranks.gather();
+    let mut times_ns: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); texts.len()];
     for range in tables.ranges.rows().filter(|range| filter.wants_time(range.start_ns, range.stop_ns)) {
         if let Some(phase) = phases.get_mut(large(range.path)) {
+            let ns = range.stop_ns.saturating_sub(range.start_ns);
             phase.ranges += 1;
-            phase.ranges_ns += range.stop_ns.saturating_sub(range.start_ns);
+            phase.ranges_ns += ns;
+            if let Some(rank) = rank_of.get(&range.location) {
+                *times_ns[large(range.path)].entry(*rank).or_default() += ns;
+            }
         }
     }
     for operation in tables.operations.rows() {
@@ -370,6 +379,9 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
     }
     for (phase, budget) in phases.iter_mut().zip(budgets) {
         phase.budget = *budget;
+    }
+    for (phase, times_ns) in phases.iter_mut().zip(times_ns) {
+        phase.longest = PhaseRank::longest(times_ns);
     }
     // Remove numbers that are not paths: names of communicators share the numbering.
     phases.retain(|phase| phase.ranges + phase.operations > 0);

@@ -435,22 +435,30 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
 }
 
 pub(super) fn phases(report: &Report) -> NumberTable {
-    NumberTable::from_rows(
-        "phases: operations by the ranges of the program that they were called in",
-        &report.phases,
+    let mut sheet = NumberTable::from_rows(
+        "phases: ranges of the program, and the operations that were called in them",
+        report.phases.iter().map(|row| (report, row)),
         &[
-            ("phase", |row| text(if row.path.is_empty() { OUTSIDE.to_owned() } else { path_of_ranges(&row.path) })),
-            ("ranges", |row| unless(row.path.is_empty(), Cell::Count(row.ranges))),
-            ("time", |row| unless(row.path.is_empty(), time(row.ranges_ns))),
-            ("operations", |row| Cell::Count(row.operations)),
-            ("in_operations", |row| unless(row.operations == 0, time(row.budget.operations_ns))),
-            ("waiting", |row| compared(&row.budget, row.budget.waiting_ns)),
-            ("transfer", |row| compared(&row.budget, row.budget.transfer_ns)),
-            ("unclear", |row| compared(&row.budget, row.budget.unclear_ns)),
-            ("bytes", |row| unless(row.operations == 0, Cell::Bytes(row.bytes))),
-            ("rate", |row| rate(row.bytes, row.budget.operations_ns)),
+            ("phase", |(_, row)| {
+                text(if row.path.is_empty() { OUTSIDE.to_owned() } else { path_of_ranges(&row.path) })
+            }),
+            ("ranges", |(_, row)| unless(row.path.is_empty(), Cell::Count(row.ranges))),
+            ("longest_on", |(report, row)| optional(row.longest, |longest| text(rank(report, longest.rank)))),
+            ("longest", |(_, row)| optional(row.longest, |longest| time(longest.ns))),
+            ("others", |(_, row)| optional(row.longest, |longest| time(longest.others_ns))),
+            ("operations", |(_, row)| Cell::Count(row.operations)),
+            ("in_operations", |(_, row)| unless(row.operations == 0, time(row.budget.operations_ns))),
+            ("waiting", |(_, row)| compared(&row.budget, row.budget.waiting_ns)),
+            ("transfer", |(_, row)| compared(&row.budget, row.budget.transfer_ns)),
+            ("+unclear", |(_, row)| compared(&row.budget, row.budget.unclear_ns)),
+            ("bytes", |(_, row)| unless(row.operations == 0, Cell::Bytes(row.bytes))),
+            ("+rate", |(_, row)| rate(row.bytes, row.budget.operations_ns)),
+            ("+time", |(_, row)| unless(row.path.is_empty(), time(row.ranges_ns))),
         ],
-    )
+    );
+    let remark = "longest: the time of the rank that spent most in the range; others: the median of the other ranks";
+    sheet.remarks.extend(report.phases.iter().any(|phase| phase.longest.is_some()).then(|| remark.to_owned()));
+    sheet
 }
 
 fn rate(bytes: u64, ns: u64) -> Cell {
@@ -474,8 +482,9 @@ pub(super) fn steps(report: &Report) -> NumberTable {
             ("communication", |(report, row)| part(report, row, row.budget.operations_ns)),
             ("waiting", |(report, row)| part(report, row, row.budget.waiting_ns)),
             ("transfer", |(report, row)| part(report, row, row.budget.transfer_ns)),
+            ("+unclear", |(report, row)| part(report, row, row.budget.unclear_ns)),
             ("begin", |(_, row)| time(row.start_ns)),
-            ("+slowest_rank", |(report, row)| optional(row.slowest, |number| text(rank(report, number)))),
+            ("slowest_rank", |(report, row)| optional(row.slowest, |number| text(rank(report, number)))),
         ],
     );
     sheet.remarks.extend(report.steps.as_ref().map(|steps| {

@@ -26,7 +26,7 @@ export function budgetBar(budget, most, name, colour = '--seq') {
   const { waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear, not_compared_ns: rest = 0 } = budget;
   const width = (/** @type {number} */ ns) => `width:${((ns / Math.max(1, most)) * 100).toFixed(2)}%`;
   return html`<div class="bar" role="img" aria-label="${name}: waiting ${duration(wait)}, transfer ${
-    duration(transfer)}, not to be split ${duration(unclear + rest)}"><i class="hatched" style="${width(wait)}"></i><i
+    duration(transfer)}, unclear ${duration(unclear + rest)}"><i class="hatched" style="${width(wait)}"></i><i
     class="fn" style="${width(transfer)};background:var(${colour})"></i><i class="unclear"
     style="${width(unclear + rest)}"></i></div>`;
 }
@@ -41,7 +41,7 @@ export function keys(element, budgets, transfer, colour) {
     html`<span class="key">${name && html`<i class="${name}"></i>`}${text}</span>`;
   fill(add(element, 'div', 'keys'), html`${has('waiting_ns') && key('hatched', 'waiting for the last rank')}${
     has('transfer_ns') && key(colour, transfer)}${(has('unclear_ns') || has('not_compared_ns')) &&
-    key('unclear', 'not to be split, or not compared')}`);
+    key('unclear', 'unclear, or not compared')}`);
 }
 
 /** @param {Model} model */

@@ -18,9 +18,11 @@ export const plain = (/** @type {number} */ ns) => duration(ns).replace(/\.0+(?=
 
 /** @param {Model} model */
 export function phases({ report }) {
-  const rows = report.phases.filter(({ operations }) => operations > 0);
+  const rows = report.phases.filter(({ operations, longest }) => operations > 0 || longest !== null);
   if (rows.length === 0) return;
   const idle = report.phases.length - rows.length;
+  const name = (/** @type {number} */ rank) => report.ranks[rank]?.name ?? NONE;
+  const blamed = report.causes[0]?.why?.phase ?? report.causes[0]?.phase ?? null;
   const waiting = (/** @type {Phase} */ row) => row.budget.waiting_ns;
   const worst = rows.reduce((a, b) => (waiting(b) > waiting(a) ? b : a), rows[0]);
   const all = Math.max(1, rows.reduce((sum, row) => sum + waiting(row), 0));
@@ -33,17 +35,22 @@ export function phases({ report }) {
   fillTable(add(element, 'table', 'tight'), 'Phases', [
     { title: 'range', head: true, key: (row) => row.path.join('\0'), className: 'wrap', cell: pathOf },
     { title: 'times', number: true, key: (row) => row.ranges, cell: (row) => number(row.ranges || null) },
-    { title: 'in it', number: true, key: (row) => row.ranges_ns,
-      cell: (row) => (row.ranges > 0 ? duration(row.ranges_ns) : NONE) },
+    { title: 'longest on', key: (row) => row.longest?.rank ?? -1,
+      cell: (row) => (row.longest ? name(row.longest.rank) : NONE) },
+    { title: 'its time', number: true, key: (row) => row.longest?.ns ?? -1,
+      cell: (row) => duration(row.longest?.ns ?? null) },
+    { title: html`median of<br>others`, number: true, key: (row) => row.longest?.others_ns ?? -1,
+      cell: (row) => duration(row.longest?.others_ns ?? null) },
     { title: 'operations', number: true, key: (row) => row.operations, cell: (row) => number(row.operations) },
-    { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+    { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes || null) },
     { title: html`rate,<br>GB/s`, number: true, key: (row) => rate(row) ?? -1,
       cell: (row) => gigabytes(rate(row)) },
     { title: html`in<br>operations`, number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => duration(row.budget.operations_ns || null) },
     { title: 'waiting', number: true, key: waiting, cell: (row) => duration(row.budget.operations_ns && waiting(row)) },
     { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },
-  ], rows, { sort: [6, -1], limit: SHOWN });
+  ], rows, { sort: [8, -1], limit: SHOWN,
+    mark: (row) => blamed !== null && pathText(row.path) === pathText(blamed.path) });
 }
 
 /** @param {Phase} phase */
@@ -74,10 +81,11 @@ export function steps({ report }, goTo) {
   const { steps: all } = found;
   if (all.length > 2) {
     fill(add(element, 'div', 'keys'), html`<span class="key"><u></u>time of a step on the slowest rank</span><span
-      class="key"><u style="background:var(--f-AllReduce)"></u>of it communication</span>`);
+      class="key"><u style="background:var(--f-AllReduce)"></u>communication in it, mean of all ranks</span>`);
     plot(add(element, 'figure'), { height: 150, data: [all.map(({ number: at }) => at),
       all.map((step) => step.duration_ns),
-      all.map((step) => share(step.budget.operations_ns, step) * step.duration_ns)],
+      all.map((step) => step.budget.operations_ns / Math.max(1, report.ranks.length))],
+    yRange: [0, Math.max(...all.map((step) => step.duration_ns))],
     series: [{ colour: '--ink', width: 1.2 }, { colour: '--f-AllReduce', width: 1.8 }], yText: plain,
     xText: (at) => (Number.isInteger(at) ? `step ${number(at)}` : '') });
   }
@@ -109,9 +117,10 @@ export function communicators({ report }) {
   if (rows.length === 0) return;
   const whole = rows.reduce((sum, row) => sum + row.duration_ns, 0);
   const open = rows.reduce((sum, row) => sum + row.unfinished, 0);
+  const took = whole > 0 && ` took ${duration(whole)}`;
   const element = section('making', 'Making and ending communicators', 'nccl-otf2 stats --by init', html`<b>${
-    number(rows.length)} call${rows.length !== 1 && 's'} took ${duration(whole)}</b>, each counted on its slowest
-    rank${open > 0 && html`; ${number(open)} had not returned when the recording ended`}.`, { open: open > 0 });
+    number(rows.length)} call${rows.length !== 1 && 's'}${took}</b>${took &&
+    ', each counted on its slowest rank'}${open > 0 && html`; ${number(open)} had not returned when the recording ended`}.`, { open: open > 0 });
   fillTable(add(element, 'table', 'tight'), 'Calls that make and end communicators', [
     { title: 'call', head: true, key: (row) => row.function, cell: (row) => row.function },
     { title: 'communicator', key: (row) => row.communicator, cell: (row) => row.communicator || NONE },

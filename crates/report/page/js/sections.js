@@ -21,7 +21,9 @@ export function channels({ report }) {
   if (rows.length === 0) return;
   const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', html`Time
     of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
-    <b>${slow ? slow.sentence : 'No channel costs 2 % of communication time.'}</b>`, { open: slow !== undefined });
+    <b>${slow ? slow.sentence : rows.some((row) => row.lost_ns) ?
+      'No channel is slow as a whole: what is lost in a row is lost on its slow pairs.' :
+      'No channel costs 2 % of communication time.'}</b>`, { open: slow !== undefined });
   const ordered = [...rows].sort((a, b) => (b.slowdown ?? 0) - (a.slowdown ?? 0));
   const first = slow?.link?.channel ?? null;
   const name = (/** @type {Link} */ link) => `${report.communicators[link.communicator]?.name ?? ''} ${link.channel}`;
@@ -167,7 +169,8 @@ export function completeness({ report }) {
   const whole = isWhole(found);
   const heading = 'What was seen, what is missing, how exact it is';
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
-    whole ? 'Everything that NCCL reported is here' : missing(found)}</b>${sum('unfinished') > 0 && html`; ${
+    kinds.length === 0 ? 'The archive does not say' : whole ? 'Everything that NCCL reported is here' :
+      missing(found)}</b>${sum('unfinished') > 0 && html`; ${
     number(sum('unfinished'))} events had not ended when the recording did`}.`, { open: !whole });
   const absent = unrecorded(report);
   if (absent.length > 0) {

@@ -60,7 +60,8 @@ const trendOf = {
 function lede(report) {
   const cause = report.causes.find(({ kind }) => kind === 'late-rank');
   return html`Arrival at collectives against the median rank. ${cause ? html`<b>${cause.sentence}.</b>` :
-    html`<b>No rank is late as a rule.</b>`} ${report.clocks.sentence}`;
+    html`<b>${report.verdict.finding === 'healthy' ? 'No rank is late as a rule' :
+      'No rank can be named late'}.</b>`} ${report.clocks.sentence}`;
 }
 
 class Heat {

@@ -30,16 +30,16 @@ export function wires({ report }) {
   const slowest = nics.filter(({ steps }) => steps >= LEAST_STEPS).reduce((most, nic) =>
     Math.max(most, nic.slowdown ?? 0), 0);
   const element = section('wires', 'Hosts and links', 'nccl-otf2 stats --by nic', html`GPUs and network interfaces of
-    each host as NCCL sees them, and the way of a channel. <b>${culprit ? culprit.sentence : slowest >= SLOW ?
-    `The slowest interface takes ${number(slowest, 1)} times as long for a step as others.` : slowest > 0 ?
-    'No network interface stands out.' : 'Interfaces were not compared.'}</b>`,
-  { open: culprit !== undefined || slowest >= SLOW });
+    each host as NCCL sees them, and the way of a channel. <b>${culprit ? culprit.sentence : slowest > 0 ?
+    'No network interface is slow as a whole.' : 'Interfaces were not compared.'}</b>`,
+  { open: culprit !== undefined });
   new Drawing(element, report, topology).show();
   table(element, report, topology);
 }
 
 /** @param {HTMLElement} element @param {Report} report @param {Topology} topology */
-function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused }) {
+function table(element, { nics, causes }, { hosts, bytes_elsewhere: elsewhere, unused }) {
+  const isNamed = causes.some(({ kind }) => kind === 'slow-nic');
   if (nics.length > 0) {
     fillTable(add(element, 'table', 'tight'), 'Network interfaces', [
       { title: 'host', head: true, key: (nic) => hosts[nic.host].name, cell: (nic) => hosts[nic.host].name },
@@ -53,7 +53,8 @@ function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused })
       { title: html`of its<br>speed`, number: true, key: (nic) => nic.share ?? -1, cell: (nic) => percent(nic.share) },
       { title: html`slowdown,<br>×`, number: true, key: (nic) => nic.slowdown ?? -1,
         cell: (nic) => number(nic.slowdown, 2) },
-    ], nics, { sort: [7, -1], limit: MOST_NICS, mark: isSlow });
+    ], nics, { sort: [7, -1], limit: MOST_NICS,
+      mark: (nic) => isNamed && isSlow(nic) });
   }
   const remarks = [elsewhere > 0 && `${bytes(elsewhere)} more were sent over interfaces that the graphs do not name.`,
     unused.length > 0 && `Dumps that could not be used: ${unused.join('; ')}.`];

@@ -107,7 +107,7 @@ function peers(store, { peers: all, last, operation }) {
     <text x="64" y="${bottom}">0</text><text x="264" y="${bottom}" text-anchor="end">${duration(high - low)}</text>
     </svg>
     ${last ? html`<p>Last: <span class="hot">${rankOf(store, last).name}</span>; the others waited ${duration(sum)} in
-    sum.</p>` : html`<p class="u">Arrivals cannot be compared here.</p>`}`;
+    total.</p>` : html`<p class="u">Arrivals cannot be compared here.</p>`}`;
 }
 
 /** @param {Store} store @param {Related} found */
@@ -121,8 +121,9 @@ function chain(store, { call, launch, operation, work, last }) {
   steps.push(['operation begins', beginOf(operation)]);
   if (last) steps.push(['last rank arrives', beginOf(last)]);
   if (work.length > 0) {
-    steps.push([`${work.length === 1 ? 'its' : `first of ${work.length}`} ${locationOf(store, work[0]).kind}${
-      work.length === 1 ? '' : 's'}`, beginOf(work[0])]);
+    const kinds = [...new Set(work.map((one) => locationOf(store, one).kind))];
+    const what = work.length === 1 ? kinds[0] : kinds.map((kind) => `${kind}s`).join(' and ');
+    steps.push([`${work.length === 1 ? 'its' : `first of ${work.length}`} ${what}`, beginOf(work[0])]);
   }
   const ends = store.isUnfinished(operation.events, operation.at) ? 'recording ends' : 'ends';
   steps.push([ends, endOf(operation)]);

@@ -165,7 +165,8 @@ export class TimelineView {
     if (item) this.select(item);
     fill(byId('moment'), item && sentenceOf(store, item) || (isHang && found ?
       html`<b>From the last operations that all ranks ended to the end of the recording.</b>` :
-      html`${found ? `From ${duration(view.begin)} to ${duration(view.end)}` : 'The whole run'}.`));
+      html`${found ? `From ${duration(view.begin)} to ${duration(view.end)}` :
+        'From the first operation to the last'}.`));
     this.drawNow();
     this.tell();
   }

@@ -156,7 +156,7 @@ test('bars, the matrix and points have legends of what they show', async () => {
     const shown = await page.$$eval(`#${id} .bar > i`, (all) => all.filter((part) =>
       part.getBoundingClientRect().width > 0.5).map((part) => part.className));
     const keys = await text(page, `#${id} .keys`);
-    for (const [part, words] of [['hatched', 'waiting'], ['fn', 'transfer'], ['unclear', 'not to be split']]) {
+    for (const [part, words] of [['hatched', 'waiting'], ['fn', 'transfer'], ['unclear', 'unclear']]) {
       assert.equal(keys.includes(words), shown.includes(part), `${id}: ${words}`);
     }
   }
