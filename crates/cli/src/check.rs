@@ -27,15 +27,15 @@ Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// A job's directory or the anchor file of an archive
+    /// Job directory, or anchor file of an archive
     #[arg(value_name = "DIR|traces.otf2", required_unless_present = "rules")]
     path: Option<PathBuf>,
 
-    /// List the rules, check nothing
+    /// List the rules and check nothing
     #[arg(long, conflicts_with_all = ["path", "strict"])]
     rules: bool,
 
-    /// Fail on remarks, too
+    /// Fail on remarks as well
     #[arg(long)]
     strict: bool,
 

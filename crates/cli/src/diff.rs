@@ -43,15 +43,15 @@ change the runs show; longer runs show smaller ones.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The run to compare with: a job's directory or the anchor file of an archive
+    /// Run to compare with: job directory, or anchor file of an archive
     #[arg(value_name = "A")]
     a: PathBuf,
 
-    /// The run to judge
+    /// Run to judge
     #[arg(value_name = "B")]
     b: PathBuf,
 
-    /// Exit with 3 if B is slower by more than this, with 4 if the runs do not show whether it is
+    /// Exit with 3 if B is slower by more than this, with 4 if the runs do not show whether B is
     #[arg(long, value_name = "PERCENT", value_parser = share, allow_negative_numbers = true)]
     fail_if_slower: Option<f64>,
 

@@ -36,11 +36,11 @@ Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 th
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory
+    /// Job directory
     #[arg(value_name = "DIR", value_parser = archives::job_argument)]
     directory: PathBuf,
 
-    /// How long to wait for the processes, in seconds
+    /// How long to wait for the processes
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait: u64,
 }

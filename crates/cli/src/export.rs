@@ -38,23 +38,23 @@ use serde::Serialize;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// A job's directory or the anchor file of an archive
+    /// Job directory, or anchor file of an archive
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 
-    /// For which program
+    /// Output format
     #[arg(long, value_enum)]
     format: Format,
 
-    /// The file or directory to make; it must not exist
+    /// File or directory to create; it must not exist
     #[arg(short, long, visible_alias = "output", value_name = "PATH")]
     out: PathBuf,
 
-    /// Put the events into copies of these traces, which other profilers made of the same job (kineto, xplane)
+    /// Add the events to copies of these traces of the same job by other profilers (kineto, xplane)
     #[arg(long, value_name = "TRACE", num_args = 1..)]
     into: Vec<PathBuf>,
 
-    /// With perfetto: also draw bytes and bandwidth under way, of each rank of a communicator and network connection
+    /// With perfetto: also draw bytes and bandwidth in flight for each rank and network connection
     #[arg(long)]
     counters: bool,
 
@@ -93,20 +93,20 @@ fn tables() -> impl TypedValueParser<Value = exports::parquet::Table> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Files as PyTorch's profiler writes them, one for each rank: for HTA, and beside PyTorch's own
+    /// Traces in the format of PyTorch's profiler, one per rank: for HTA, or to merge with PyTorch's own
     Kineto,
     /// A file for Perfetto's viewer (ui.perfetto.dev) and its trace processor
     Perfetto,
-    /// The callbacks of each process as JSON Lines, of journals: they can be replayed
+    /// The callbacks of each process as JSON Lines, from its journal: for replay
     Jsonl,
-    /// A directory of Parquet files, a table each process: for DuckDB, Dask, Spark, pandas, Polars
+    /// Tables in Parquet files, one per process: for DuckDB, Dask, Spark, pandas, Polars
     #[cfg(feature = "parquet")]
     Parquet,
     /// A profile for TensorBoard and xprof (NAME.xplane.pb)
     Xplane,
-    /// Archives for Scalasca's trace analyser and for Pipit, one for each communicator
+    /// Archives for Scalasca's trace analyser and for Pipit, one per communicator
     Scalasca,
-    /// Execution traces for ASTRA-sim and MLCommons' Chakra, one for each rank
+    /// Execution traces for ASTRA-sim and MLCommons' Chakra, one per rank
     Chakra,
     /// A shell script that measures the job's operations with nccl-tests
     NcclTests,

@@ -57,23 +57,23 @@ damaged one), 2 no archive could be made. With --shard: 0 its parts are written,
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory
+    /// Job directory
     #[arg(value_name = "DIR", value_parser = archives::job_argument)]
     directory: PathBuf,
 
-    /// Keep the recordings when they are written, so that another version can write them again
+    /// Keep the journals after the archive is written, so that another version can write it again
     #[arg(long)]
     keep_journal: bool,
 
-    /// Write what running processes have recorded so far, too; they go on
+    /// Also write what running processes have recorded so far; they keep running
     #[arg(long)]
     include_live: bool,
 
-    /// Write only every n-th part, beginning with the i-th (from 0), and make no archive
+    /// Write only every N-th part, beginning with the I-th (from 0), and make no archive
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<(usize, usize)>,
 
-    /// How many parts to write at once (default: one a core; fewer where memory is short)
+    /// Number of parts to write at once [default: one per core; fewer if memory is short]
     #[arg(long, value_name = "N", value_parser = from_1)]
     jobs: Option<NonZeroUsize>,
 

@@ -56,15 +56,15 @@ others go on), or the job is quiet, 2 wrong usage, nothing that can be read, or 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory, or the anchor file of an archive, which is then judged by itself
+    /// Job directory; or anchor file of an archive, to judge the archive alone
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 
-    /// Count only who has waited for this long as hanging
+    /// Count a rank as hanging only if it has waited this long
     #[arg(long, visible_alias = "hang-after", value_name = "SECONDS", default_value_t = AFTER_SECONDS, value_parser = seconds)]
     after: f64,
 
-    /// Look again every so often, until something hangs or no process runs any more
+    /// Repeat at this interval until something hangs or all processes have ended
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
 
@@ -72,16 +72,15 @@ pub(crate) struct Request {
     #[arg(long)]
     all: bool,
 
-    /// Ask py-spy, gdb or eu-stack where the suspects' programs are, and keep their stacks in DIR/stacks
-    ///
-    /// Only of processes of this host and this user, four at most. A debugger stops a process while it reads it.
+    /// Save the suspects' stacks to DIR/stacks, using py-spy, gdb or eu-stack
+    /// Reads at most four processes, of this host and this user only. A debugger stops a process while it reads it.
     #[arg(long)]
     stacks: bool,
 
-    /// Add the group's name and the line of Python of calls, from the dumps of PyTorch's flight recorder in DUMPS
+    /// Add group names and Python lines of calls from the dumps of PyTorch's flight recorder in DIR
     ///
-    /// Of each rank the newest file whose name ends in its number counts. Nothing in a dump is executed.
-    #[arg(long, value_name = "DUMPS")]
+    /// Uses the newest file of each rank whose name ends in the rank's number. Nothing in a dump is executed.
+    #[arg(long, value_name = "DIR")]
     flight_recorder: Option<PathBuf>,
 
     /// Print the report as JSON

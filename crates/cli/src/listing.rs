@@ -51,11 +51,11 @@ Exit codes: 0 all was printed, 1 it has damage or losses, or the journal of a pr
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// A job's directory, an archive's anchor file, DIR/parts, parts (DIR/parts/NAME), or journals
+    /// Job directory, anchor file of an archive, DIR/parts, parts (DIR/parts/NAME), or journals
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
-    /// Print JSON Lines, as `docs/REFERENCE.md` §10 describes
+    /// Print JSON Lines (docs/REFERENCE.md §10)
     #[arg(long)]
     json: bool,
 

@@ -134,12 +134,12 @@ Start with:
   nccl-otf2 doctor
   nccl-otf2 run -o trace -- python train.py
   nccl-otf2 stats trace      what is slow, who is late
-  nccl-otf2 report trace     the same as a page for a browser, with a timeline
+  nccl-otf2 report trace     the same as a web page, with a timeline
 
-Exit codes: 0 all is well, 1 the trace has problems (doctor: a recording would have), 2 wrong usage or a file that cannot be \
-read or written, 3 slower and 4 not known whether slower (`diff --fail-if-slower`); `run` ends with the exit code of its command.";
+Exit codes: 0 success, 1 the trace has problems (doctor: the environment has), 2 wrong usage or a file that cannot be \
+read or written, 3 slower, 4 undecided (`diff --fail-if-slower`); `run` exits with the code of its command.";
 
-/// Records NCCL jobs as OTF2 archives, and says what is slow, who is late and why a job hangs.
+/// Record NCCL jobs as OTF2 archives; find what is slow, who is late and why a job hangs.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-otf2", version = command_line::short(), long_version = command_line::long(),
     after_help = AFTER_HELP, max_term_width = 100)]
@@ -150,37 +150,37 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Find out what a recording would be like here, before a job is run
+    /// Check the environment before recording a job
     Doctor(doctor::Request),
-    /// Run a command and record what NCCL does in it and its child processes
+    /// Run a command and record NCCL in it and its child processes
     Run(run::Request),
-    /// Make the archive of what processes recorded and could not write themselves
+    /// Make the archive of a job whose processes could not write it themselves
     Finalize(finalize::Request),
-    /// Make an archive of what a running job has recorded so far, or last
+    /// Make an archive of what a running job has recorded so far
     Dump(dump::Request),
-    /// Say what is in an archive
+    /// Summarise an archive: processes, communicators, operations, what is missing
     Info(info::Request),
-    /// Say what is slow, who is late, and whether that is waiting or moving bytes
+    /// Show what is slow and who is late, and whether ranks waited or moved bytes
     Stats(stats::Request),
-    /// Compare two runs of a program: what is slower, and whether that is more than chance
+    /// Compare two runs of a program: what is slower, and by more than chance
     Diff(diff::Request),
-    /// Make a page for a browser: what is slow, who is late, and a timeline
+    /// Make a web page: what is slow, who is late, and a timeline
     Report(report::Request),
-    /// Find out whether an archive is sound
+    /// Check an archive for faults
     Check(check::Request),
-    /// Find out who holds up a job that hangs or was killed
+    /// Find out which rank holds up a job that hangs or was killed
     Hang(hang::Request),
-    /// Show what a running job does, in the terminal: bandwidths, who is last, what is open
+    /// Show a running job in the terminal: bandwidths, who is last, open operations
     Top(top::Request),
-    /// Run a command, or write a file, when a job begins to hang or its operations become slow
+    /// Run a command or write a file when a job hangs or its operations become slow
     Watch(watch::Request),
-    /// Give metrics of a running job to Prometheus, node exporter or an OpenTelemetry collector
+    /// Export metrics of a running job to Prometheus or an OpenTelemetry collector
     Metrics(metrics::Request),
-    /// Print what was recorded, event by event
+    /// Print the recorded events
     Print(listing::Request),
-    /// Put NCCL's archive into the trace that Score-P made of the same job
+    /// Merge NCCL's archive into the Score-P trace of the same job
     Merge(merge::Request),
-    /// Write an archive in the format of another program: Perfetto, PyTorch, TensorBoard, Parquet, Scalasca
+    /// Convert an archive for Perfetto, PyTorch, TensorBoard, Parquet, Scalasca, …
     Export(export::Request),
     /// Write man pages, JSON Schemas, and completions for bash, zsh and fish
     #[command(hide = true)]

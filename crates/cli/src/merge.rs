@@ -35,19 +35,19 @@ Exit codes: 0 merged, 2 not merged, or wrong usage.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// Score-P's experiment directory and NCCL's archives of the same job, or their anchor files.
-    /// Where every process wrote its own Score-P trace (torchrun), all of them
+    /// If every process wrote its own Score-P trace (torchrun), name all of them
     #[arg(value_name = "ARCHIVE", required = true, num_args = 2..)]
     archives: Vec<PathBuf>,
 
-    /// The directory to make; it must not exist
+    /// Directory to create; it must not exist
     #[arg(short, long, visible_alias = "output", value_name = "DIR", required_unless_present = "dry_run")]
     out: Option<PathBuf>,
 
-    /// Which process is which, each a rank or HOST:PROCESS_ID; can be given for several
+    /// Match a process of NCCL's archive to one of Score-P's, each a rank or HOST:PROCESS_ID; may be repeated
     #[arg(long, value_name = "NCCL=SCOREP")]
     map: Vec<Mapping>,
 
-    /// Say which process is which and whether the clocks fit; write nothing
+    /// Show how processes are matched and whether the clocks fit; write nothing
     #[arg(long)]
     dry_run: bool,
 
@@ -56,7 +56,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "SECONDS", value_parser = seconds_from_0)]
     align_start: Option<f64>,
 
-    /// For which tool: for scalasca, operations of NCCL's are written as MPI's where the host waits for them
+    /// Tool to write for; for scalasca, NCCL's operations become MPI's where the host waits for them
     #[arg(long = "for", value_enum, value_name = "TOOL", default_value = "vampir")]
     tool: Tool,
 

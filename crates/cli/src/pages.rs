@@ -193,7 +193,7 @@ pub(crate) fn with_option(command: Command) -> Command {
     verbs.into_iter().filter(|verb| schema_of_verb(verb).is_some()).fold(command, |command, verb| {
         command.mut_subcommand(verb, |verb| {
             let option = Arg::new(OPTION).long(OPTION).action(ArgAction::SetTrue).exclusive(true);
-            verb.arg(option.help("Print the JSON Schema of what --json prints, which explains its fields, and end"))
+            verb.arg(option.help("Print the JSON Schema of the output of --json, which explains its fields, and exit"))
         })
     })
 }

@@ -43,39 +43,39 @@ than chance, how much of it is waiting and how much transfer, what could not be 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// A job's directory or the anchor file of an archive
+    /// Job directory, or anchor file of an archive
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 
-    /// Compare with this run: a page of what differs in it
+    /// Compare with this run, and show what differs in it
     #[arg(long, value_name = "OTHER", conflicts_with_all = ["full", "size"])]
     diff: Option<PathBuf>,
 
-    /// Compare bus bandwidths with those of this archive, or of this output of nccl-tests
+    /// Compare bus bandwidths with this archive or this output of nccl-tests
     #[arg(long, value_name = "DIR|FILE", conflicts_with = "diff")]
     baseline: Option<PathBuf>,
 
-    /// The page; one that is there is replaced [default: report.html, with --diff diff.html, beside the archive]
+    /// File to write; an existing page is replaced [default: report.html, with --diff diff.html, beside the archive]
     #[arg(short, long, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Keep all events, in files beside the page where they do not fit into it
+    /// Keep all events, in files beside the page if they do not fit into it
     #[arg(long)]
     full: bool,
 
-    /// Size of the page at most, in MB; small archives make small pages. 0: a page without events
+    /// Maximum size of the page in MB; 0 makes a page without events
     #[arg(long, value_name = "MB", default_value_t = 10)]
     size: usize,
 
-    /// What the page is called [default: the name of the archive's directory]
+    /// Title of the page [default: the name of the archive's directory]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// Print what was made as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
-    #[command(flatten, next_help_heading = "A part (--comm and --function: only with --diff)")]
+    #[command(flatten, next_help_heading = "Filters (--comm and --function: only with --diff)")]
     select: Select,
 }
 

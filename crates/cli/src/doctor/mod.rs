@@ -46,12 +46,12 @@ Exit codes: 0 no problem, 1 a problem, 2 wrong usage, or a named file that canno
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// NCCL's library, a program that uses NCCL, or a directory of either, such as a Python environment. Without: what
-    /// the loader and the Python on PATH have
+    /// NCCL library, program that uses NCCL, or directory of either, such as a Python environment [default: what the
+    /// loader and the Python on PATH find]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Show what each release of NCCL does not report
+    /// Also list what each NCCL does not report
     #[arg(long)]
     all: bool,
 

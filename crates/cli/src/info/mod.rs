@@ -43,7 +43,7 @@ those of the operation, not of the call. `timing` says what they were measured b
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// A job's directory or the anchor file of an archive
+    /// Job directory, or anchor file of an archive
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 

@@ -226,27 +226,27 @@ with --once a collector or file that did not get the metrics, or journals of whi
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory
+    /// Job directory
     #[arg(value_name = "DIR", value_parser = crate::archives::job_argument)]
     pub(crate) directory: PathBuf,
 
-    /// Length of an interval
+    /// Interval between updates
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = interval)]
     pub(crate) interval: Duration,
 
-    /// Answer Prometheus's scrapes at this address, such as 127.0.0.1:9401
+    /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9401
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// With --listen: answer only those who show the token in this file
+    /// With --listen: answer only requests with the bearer token in this file
     #[arg(long, value_name = "FILE", requires = "listen")]
     token_file: Option<PathBuf>,
 
-    /// With --listen: answer everybody, at an address that others can reach
+    /// With --listen: answer requests without a token, even at an address that other hosts can reach
     #[arg(long, requires = "listen", conflicts_with = "token_file")]
     anonymous: bool,
 
-    /// Write a file for node exporter's textfile collector into this directory; it is removed at the end
+    /// Write a file for node exporter's textfile collector to this directory; remove it on exit
     #[arg(long, value_name = "DIR")]
     pub(crate) textfile: Option<PathBuf>,
 
@@ -254,7 +254,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
 
-    /// Print all that is known as a line of JSON each interval
+    /// Print all values as a line of JSON each interval
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -262,15 +262,15 @@ pub(crate) struct Request {
     #[arg(long, value_enum, value_name = "NAMES", default_value = "ours")]
     pub(crate) names: Names,
 
-    /// The job's id in labels; else what its launcher says
+    /// Job id for labels [default: the launcher's]
     #[arg(long, value_name = "ID")]
     pub(crate) job: Option<String>,
 
-    /// The cluster's name in labels; else what its launcher says
+    /// Cluster name for labels [default: the launcher's]
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
 
-    /// Read all that is recorded, give the metrics once, and end; without another output print them
+    /// Read everything recorded so far, export the metrics once, and exit; without another output, print them
     #[arg(long, conflicts_with = "listen")]
     pub(crate) once: bool,
 }
@@ -279,9 +279,9 @@ pub(crate) struct Request {
 pub(crate) enum Names {
     /// Everything, in base units
     Ours,
-    /// Those of NVIDIA's inspector plugin
+    /// Names of NVIDIA's inspector plugin
     Inspector,
-    /// Those of the OpenTelemetry profiler plugin
+    /// Names of the OpenTelemetry profiler plugin
     Otel,
 }
 

@@ -425,7 +425,7 @@ fn closing_lines(summary: &Summary, out: &Path) -> Text {
         text.line(format_args!("  {line}"));
     }
     text.line(format_args!("  what is slow, who is late: nccl-otf2 stats {directory}"));
-    text.line(format_args!("  the same as a page:        nccl-otf2 report {directory}"));
+    text.line(format_args!("  the same as a web page:    nccl-otf2 report {directory}"));
     text.line(format_args!("  all events in time:        vampir {anchor}"));
     text.line(format_args!("  what was recorded:         nccl-otf2 info {directory}"));
     text

@@ -33,15 +33,15 @@ pub(crate) struct Settings {
     #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
     flight: Option<Option<String>>,
 
-    /// Write the archive after the command has ended, not at the end of its processes
+    /// Write the archive after the command has ended, not when its processes end
     #[arg(long)]
     offline: bool,
 
-    /// Keep what the processes recorded, so that another version can write the archive again
+    /// Keep the journals, so that another version can write the archive again
     #[arg(long)]
     keep_journal: bool,
 
-    /// Most disk space for the recording of one process, such as 512M or 8G
+    /// Maximum disk space for the recording of one process, such as 512M or 8G
     #[arg(long, value_name = "SIZE", value_hint = ValueHint::Other)]
     max_size: Option<String>,
 
@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "auto|on|off", value_hint = ValueHint::Other)]
     topology: Option<String>,
 
-    /// Directory for recordings while the job runs, such as a local disk's
+    /// Directory for journals while the job runs, such as one on a local disk
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     journal_dir: Option<String>,
 }
@@ -442,39 +442,39 @@ pub(super) fn tidy(out: &Path) {
 #[derive(Debug, Args)]
 #[command(after_long_help = help(), override_usage = "nccl-otf2 run [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 pub(crate) struct Request {
-    /// Directory of the archive, with %j for the job id [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a
-    /// job id with date and time]
+    /// Job directory; %j is the job id [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a job id with date
+    /// and time]
     #[arg(short, long, visible_alias = "output", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) out: Option<PathBuf>,
 
-    /// Replace the archive that is in DIR
+    /// Replace the archive in DIR
     #[arg(long, conflicts_with = "append")]
     pub(super) force: bool,
 
-    /// Add this run's processes to the archive that is in DIR
+    /// Add this run's processes to the archive in DIR
     #[arg(long)]
     pub(super) append: bool,
 
-    /// The plugin [default: beside this program, in ../lib or in ../lib64]
+    /// Plugin to load [default: the one beside this program, in ../lib or in ../lib64]
     #[arg(long, value_name = "FILE")]
     pub(super) plugin: Option<PathBuf>,
 
-    /// Let NCCL look for the plugin on LD_LIBRARY_PATH: NCCL 2.27.3 loads no plugin by its path
+    /// Let NCCL find the plugin by name on LD_LIBRARY_PATH: NCCL 2.27.3 loads no plugin by its path
     #[arg(long)]
     pub(super) by_name: bool,
 
-    /// Do not call the profiler plugin behind this one that NCCL would load without this tool
+    /// Do not chain the profiler plugin that NCCL would load without this tool
     #[arg(long)]
     pub(super) no_chain: bool,
 
     #[command(flatten)]
     pub(super) settings: Settings,
 
-    /// Leave it to `nccl-otf2 finalize` to complete the archive when processes were killed
+    /// Do not complete the archive if processes were killed; leave that to `nccl-otf2 finalize`
     #[arg(long)]
     pub(super) no_finalize: bool,
 
-    /// The command with its arguments; options after it are the command's
+    /// Command with its arguments; options after it belong to the command
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     #[arg(value_hint = ValueHint::CommandWithArguments)]
     pub(super) command: Vec<OsString>,

@@ -61,15 +61,15 @@ sizes in bytes, rates in bytes per second.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// A job's directory or the anchor file of an archive
+    /// Job directory, or anchor file of an archive
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 
-    /// Only this table, with all its rows and columns
+    /// Print only this table, with all rows and columns
     #[arg(long, value_enum, value_name = "TABLE")]
     by: Option<TableKind>,
 
-    /// Sort by this column, the largest first
+    /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 
@@ -77,15 +77,15 @@ pub(crate) struct Request {
     #[arg(long, value_name = "ROWS")]
     limit: Option<usize>,
 
-    /// With --by phase: at most this many levels of ranges; what was called deeper counts for the range around it
+    /// With --by phase: show at most this many levels of ranges, and count deeper calls in the range around them
     #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
     level: Option<u32>,
 
-    /// The name of the range that is a step, such as "step #" (without: the outermost one that repeats)
+    /// Name of the range that is a step, such as "step #" [default: the outermost range that repeats]
     #[arg(long, value_name = "RANGE")]
     step: Option<String>,
 
-    /// Compare bus bandwidths with those of this archive, or of this output of nccl-tests
+    /// Compare bus bandwidths with this archive or this output of nccl-tests
     #[arg(long, value_name = "DIR|FILE")]
     baseline: Option<PathBuf>,
 
@@ -96,7 +96,7 @@ pub(crate) struct Request {
     #[arg(long)]
     json: bool,
 
-    /// Print comma-separated values of one table (without --by: operations)
+    /// Print one table as comma-separated values (without --by: operations)
     #[arg(long)]
     csv: bool,
 }

@@ -30,21 +30,21 @@ pub(super) enum TableKind {
     /// Network interfaces: traffic, rate, share of their speed
     #[value(alias = "nics")]
     Nic,
-    /// What ranks sent to each other, and how long they waited for each other
+    /// Messages between ranks, and how long ranks waited for each other
     Messages,
-    /// Communication beside computation
+    /// Overlap of communication and computation
     Overlap,
-    /// The critical path: by rank and by what it consists of (only with --by)
+    /// Critical path, by rank and activity (only with --by)
     Path,
-    /// Single collectives that took far longer than others
+    /// Collectives that took far longer than others of their kind
     Anomalies,
-    /// Ranges of the program (NVTX): operations called in them
+    /// Operations by the NVTX range of the program that they were called in
     #[value(alias = "phases")]
     Phase,
-    /// Steps of the program: how long, and how much of it was communication
+    /// Steps of the program: duration, share of communication
     #[value(alias = "steps")]
     Step,
-    /// Calls that make and end communicators: how long, and who called last
+    /// Calls that create or destroy communicators: duration, last caller
     Init,
 }
 

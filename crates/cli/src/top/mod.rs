@@ -55,11 +55,11 @@ Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing that
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory
+    /// Job directory
     #[arg(value_name = "DIR", value_parser = archives::job_argument)]
     directory: PathBuf,
 
-    /// Refresh this often
+    /// Refresh interval
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     interval: f64,
 

@@ -399,11 +399,11 @@ usage; with --once also nothing that can be read, or what is recorded cannot tel
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory
+    /// Job directory
     #[arg(value_name = "DIR", value_parser = crate::archives::job_argument)]
     pub(crate) directory: PathBuf,
 
-    /// Run this when something hangs, or is wrong so that it will: exit code 1 of `hang`
+    /// Run this when the job hangs or is bound to hang (exit code 1 of `hang`)
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_hang: Option<String>,
 
@@ -411,23 +411,23 @@ pub(crate) struct Request {
     #[arg(long, value_name = "COMMAND", conflicts_with = "once")]
     pub(crate) on_slow: Option<String>,
 
-    /// Run this when nothing hangs any more, and when nothing is slow any more
+    /// Run this when the job no longer hangs, and when collectives are no longer slow
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_clear: Option<String>,
 
-    /// Write each report to this file, replacing it, or as a new file to this directory
+    /// Write each report to this file, replacing it, or to a new file in this directory
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Look this often
+    /// Interval between checks
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub(crate) interval: f64,
 
-    /// Count only who has waited for this long as hanging
+    /// Count a rank as hanging only if it has waited this long
     #[arg(long, visible_alias = "after", value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub(crate) hang_after: f64,
 
-    /// Ask py-spy, gdb or eu-stack where the suspects' programs are, as `hang --stacks` does
+    /// Save the suspects' stacks, as `hang --stacks` does
     #[arg(long)]
     pub(crate) stacks: bool,
 
@@ -435,31 +435,31 @@ pub(crate) struct Request {
     #[arg(long, conflicts_with = "once")]
     pub(crate) slow: bool,
 
-    /// Slow is a bandwidth that is lower than usual by this factor
+    /// Report a bandwidth that is lower than usual by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
     pub(crate) slow_factor: f64,
 
-    /// Report what is slow in this many intervals in a row
-    #[arg(long, value_name = "INTERVALS", default_value_t = 3)]
+    /// Report only what is slow in this many consecutive intervals
+    #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) slow_intervals: usize,
 
-    /// How many intervals it takes to know what is usual
-    #[arg(long, value_name = "INTERVALS", default_value_t = 10)]
+    /// Number of intervals needed to know the usual bandwidth
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) slow_past: usize,
 
-    /// Kill a command that takes longer
+    /// Kill a command that runs longer than this
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     pub(crate) command_limit: f64,
 
-    /// End when no process of the job runs any more
+    /// Exit when all processes of the job have ended
     #[arg(long, conflicts_with = "once")]
     pub(crate) until_end: bool,
 
-    /// Look once, and end when the commands have ended
+    /// Check once, and exit when the commands have ended
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Print reports as JSON, one a line
+    /// Print reports as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
 }
