@@ -19,8 +19,8 @@ Examples:
   nccl-otf2 check --json trace/traces.otf2 | jq '.findings[].rule'
   nccl-otf2 check --rules
 
-Faults say that the archive is wrong: a reader may show wrong things, or fail. Remarks say what the archive \
-itself admits: operations that had not ended, events that could not be recorded, ranks that nobody recorded.
+A fault means that the archive is wrong: readers may show wrong data or fail. A remark is something that the archive \
+itself states: unfinished operations, events that could not be recorded, ranks that were not recorded.
 
 Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or wrong usage.";
 

@@ -23,22 +23,22 @@ Examples:
   nccl-otf2 diff baseline candidate --fail-if-slower 5% || echo 'not merged'
   nccl-otf2 diff monday tuesday --json | jq '.groups[] | select(.outcome == \"slower\")'
 
-Operations are compared where both runs have them: communicators of the same shape (number of ranks, their places in \
-the job and on hosts), function, size class, and the same kind of timing. A collective counts once, with the mean of \
-its ranks. `change` is that of the median, `from` and `to` its interval; p99 needs some 2000 collectives in \
-each run, a median 50. Waiting is the time to the last rank's arrival, transfer what follows; their changes are shown where the \
-data shows that they are no chance.
+Operations are compared if both runs have them: the same function, size class and kind of timing, on communicators of \
+the same shape (number of ranks, their places in the job and on hosts). A collective counts once, with the mean of \
+its ranks. `change` is the change of the median, `from` and `to` are its confidence interval; p99 needs some 2000 \
+collectives in each run, a median 50. Waiting is the time until the last rank arrives, transfer the time after that; \
+their changes are shown if they exceed chance.
 
-`nccl-otf2 report A --diff B` makes a page of the same.
+`nccl-otf2 report A --diff B` shows the comparison as a web page.
 
-The intervals hold what varies during these two runs. What differs from run to run, such as nodes and other jobs, is \
-not in them: compare two runs of the same program first, to see how much that is.
+The intervals cover variation within these two runs, but not variation between runs, such as other nodes or other \
+jobs on them. To see how much that is, compare two runs of the same program first.
 
-Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower 0 means that the data \
-shows that B is not slower by more than this: the interval of every group's median, with the clocks' error, ends below. \
-3 slower: the data shows it, in the median or p99 of any group, and by more than this. 4 the data shows neither: a \
-group's interval reaches further, what cannot be compared takes as much of B's time, or B did not end. stderr says which, and what \
-change the runs show; longer runs show smaller ones.";
+Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower: 0 the data shows that \
+B is not slower by more than PERCENT: the interval of every group's median, with the clocks' error, ends below it. 3 \
+the data shows that B is slower by more than PERCENT, in the median or p99 of any group. 4 undecided: a group's \
+interval extends beyond PERCENT, operations that cannot be compared take as much of B's time, or B did not end. \
+stderr gives the reason, and the smallest change that these runs can show; longer runs can show smaller ones.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -21,17 +21,17 @@ use serde::Serialize;
 use settings::shell_word;
 
 const EXAMPLES: &str = "\
-Asks the processes that record into DIR for what they have, waits for them, and makes an archive of it in \
-DIR/snapshots. The job runs on, and so does its recording. In a flight recording (NCCL_OTF2_MODE=flight) \
-that is what happened last.
+Asks the processes that record into DIR for what they have recorded so far, waits for them, and makes an archive of \
+it in DIR/snapshots. The job and its recording continue. A flight recording (NCCL_OTF2_MODE=flight) has only the most \
+recent events.
 
   nccl-otf2 dump trace
 
-The same without this tool: `touch DIR/dump`, or SIGUSR2 to one of the processes (NCCL_OTF2_DUMP_SIGNAL); then
+To do the same without this tool, `touch DIR/dump` or send SIGUSR2 to one of the processes (NCCL_OTF2_DUMP_SIGNAL); then
 
   nccl-otf2 finalize trace/snapshots/WHEN
 
-Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 there is no archive.";
+Exit codes: 0 all processes are in the archive, 1 some are missing, 2 no archive.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

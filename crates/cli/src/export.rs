@@ -539,62 +539,63 @@ Examples:
   nccl-otf2 export --format nccl-tests trace -o baseline.sh
   nccl-otf2 export --format jsonl trace -o streams
 
-perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
-`trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
-their GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
-operation and its transfers, and from rank to rank of one collective. Times are ns since 1970. With --counters, bytes \
-and bandwidth of what is under way are counters below the tracks of communicators and connections.
+perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or query it with SQL: \
+`trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Each process shows its threads, \
+its GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
+operation and its transfers, and from rank to rank of one collective. Times are ns since 1970. --counters adds \
+counters of bytes and bandwidth in flight below the tracks of communicators and connections.
 
 parquet: a directory with the tables instances, ranks, operations, calls, ranges, transfers, steps and kernels, one \
 file for each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for \
-programs that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
-and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/EXPORTS.md. A table \
-without rows has no file. With --table only these tables are written, and only what they need is read.
+programs that support Hive partitions, such as DuckDB, Dask and Spark. `instance` joins the operations of one \
+collective; `event` and `parent` join an event and its children. docs/REFERENCE.md describes the columns; \
+docs/EXPORTS.md has sample queries for three programs. A table without rows has no file. With --table only these \
+tables are written, and only what they need is read.
 
 kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
-`TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \
-what they were measured by. The program's steps (`stats --by step`) are `ProfilerStep#N`, HTA's iterations; it leaves \
-out the last one without `include_last_profiler_step=True`, and its time grows with events times steps: export a part \
-of a long job (--from, --to). With --into: copies of traces that torch.profiler made of the same job. What was in \
-them stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. \
-A kernel that can be several operations gets nothing, and is counted. Tracks for communicators and network are added, \
-and the program's steps to a trace without steps. A trace whose clock cannot be related, or that is of another job, \
-is refused.
+`TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels if no kernels were recorded; nccl.timing says how \
+they were timed. The program's steps (`stats --by step`) are `ProfilerStep#N`, HTA's iterations. HTA leaves out the \
+last step without `include_last_profiler_step=True`, and its run time grows with events times steps: export only a \
+part of a long job (--from, --to). --into makes copies of traces that torch.profiler made of the same job. Their \
+content is kept; NCCL's kernels get more arguments: algorithm, protocol, bandwidth, how long they waited for the last \
+rank. A kernel that matches several operations is left as it is, and counted. Tracks for communicators and network \
+are added, and the program's steps if a trace has none. A trace is refused if its clock cannot be related or it is of \
+another job.
 
 xplane: one file, NAME.xplane.pb, for TensorBoard (plugin profile) and xprof: the Trace Viewer shows a device \
 `NCCL rank N` for each rank, with calls, operations of each communicator, network, and kernels. --into takes \
-profiles of TensorFlow or JAX of the same job: a new file begins with the bytes of the old one, and the planes of the \
-ranks on its host follow, with times relative to the profile's begin (profile_start_time in its plane Task \
-Environment), by the clock of that host. Of several profiles -o is a directory. What began before or after the \
-profile is left out. A profile is refused that does not say when it began, is of another time, or, of a job on several \
-hosts, does not say its host: by its field hostnames, or its name HOST.xplane.pb.
+TensorFlow or JAX profiles of the same job: a new file begins with the bytes of the old one, followed by the planes \
+of the ranks on its host, with times relative to the start of the profile (profile_start_time in its plane Task \
+Environment) on that host's clock. With several profiles -o is a directory. Events that began before or after the \
+profile are left out. A profile is refused if it does not say when it began, is of another time, or, for a job on \
+several hosts, does not name its host, by its field hostnames or its file name HOST.xplane.pb.
 
-scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds and blames waiting. The analyser \
-knows MPI: so one archive is made of each communicator, in the words of MPI. A rank is a process with one thread; an \
-operation of NCCL's is a call of MPI's, from when it began to run on the rank to when it ended. Run it on as many \
-processes as the communicator has ranks. It waits for ever where something is missing on one rank. Therefore only \
-what all ranks have is exported: collectives up to the first that differs, messages with both ends. A communicator of \
-which something was lost or a rank not recorded is left out. Pipit reads these archives, too: \
-`pipit.Trace.from_otf2(\"scalasca/0-world\")`. It sorts events by time, so no two of a rank share one: where they do \
-in the archive, the later ones are moved by the fewest ns that keep their order, and it is said how many and how far.
+scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds waiting and its causes. The \
+analyser only knows MPI, so each communicator becomes an archive that uses MPI's terms: a rank is a process with one \
+thread, and an NCCL operation is an MPI call, from when it began to run on the rank until it ended. Run the analyser \
+with as many processes as the communicator has ranks. It waits forever if something is missing on one rank. Therefore \
+only what all ranks have is exported: collectives up to the first that differs, and messages with both ends. A \
+communicator with lost events or unrecorded ranks is left out. Pipit also reads these archives: \
+`pipit.Trace.from_otf2(\"scalasca/0-world\")`. It sorts events by time, so no two events of a rank may share a time: \
+where they do in the archive, the later ones are moved by the fewest ns that keep their order, and a note says how \
+many and how far.
 
 chakra: a directory with an execution trace for each rank, trace.RANK.et, and the communicators in comm_group.json. \
 ASTRA-sim simulates them on another network, and Chakra's tools show them. A node is a collective, a send, a receive, \
-or what a rank computed between: the program's kernels if they were recorded, else the pauses between operations. An \
-operation depends on those before it on its communicator and on what was computed before it.
+or computation in between: the program's kernels if they were recorded, else the gaps between operations. An \
+operation depends on the operations before it on its communicator and on the computation before it.
 
 nccl-tests: a shell script with a command for each function, type, range of sizes and shape of communicator of the \
-job, the most time first. `stats --baseline` compares the job with what the script prints.
+job, sorted by total time. `stats --baseline` compares the job with the script's output.
 
-jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
-complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \
-must have kept them (NCCL_OTF2_KEEP_JOURNAL=1), or be running or killed and not finalized. `print --json` shows the \
-records of an archive.
+jsonl: a directory with a file for each process, one NCCL callback per line, in the order in which they completed. It \
+is made from the journals, because the archive has no handles and not all states: the job must have kept its journals \
+(NCCL_OTF2_KEEP_JOURNAL=1), or be running, or killed and not finalized. `print --json` prints the records of an archive.
 
---comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs, \
-but no transfers that one process does for another (PXN), which have no rank there. \
---function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
---from and --to keep what runs in this time, whole. Scalasca takes --comm only.
+--comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs, but \
+not transfers that one process does for another (PXN), which have no rank there. --function keeps operations of these \
+functions with their calls, transfers, channels and kernels. --from and --to keep what runs within this time, uncut. \
+Scalasca supports only --comm.
 
 Exit codes: 0 exported, 1 a communicator was left out (scalasca), or a journal is damaged or cannot be read (jsonl), \
 2 nothing was exported, or wrong usage.";

@@ -28,16 +28,17 @@ use serde::Serialize;
 use settings::shell_word;
 
 const EXAMPLES: &str = "\
-A process that ended normally has written its part of the archive, and the last one has put the archive \
-together. After a crash, a kill or a hang what was recorded up to then lies in DIR/parts, and
+A process that ends normally writes its part of the archive, and the last one puts the archive together. After a \
+crash, a kill or a hang, what was recorded until then is in DIR/parts, and
 
   nccl-otf2 finalize trace
 
-writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it \
-on the host of the job when processes may still be running; elsewhere they are taken for dead.
+writes the missing parts and makes the archive. It can be repeated: complete parts stay as they are. If processes may \
+still be running, run it on their host; on other hosts they count as dead.
 
-What is in the archive can be chosen anew, without another run: --level; without it, it stays as it is. It needs what \
-was recorded, which is removed when it is written unless it is damaged, or NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
+--level changes how much is in the archive, without another run. This needs the journals, which are removed after \
+they are written unless they are damaged or NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal keeps them. Without the \
+journals, nothing is changed.
 
   nccl-otf2 finalize --level light trace
 
@@ -46,7 +47,7 @@ On a large job many hosts can write the parts, and then one makes the archive:
   srun sh -c 'nccl-otf2 finalize --shard $SLURM_PROCID/$SLURM_STEP_NUM_TASKS trace'
   nccl-otf2 finalize trace
 
-Journals that were put elsewhere (NCCL_OTF2_JOURNAL_DIR) are written where they are, on each host:
+Journals in another directory (NCCL_OTF2_JOURNAL_DIR) are written on the host that has them:
 
   srun --ntasks-per-node=1 nccl-otf2 finalize --shard 0/1 trace
   nccl-otf2 finalize trace

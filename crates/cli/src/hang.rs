@@ -15,43 +15,43 @@ use clap::Args;
 use hang::{CollectiveRow, CommRow, FILE, Kind, Place, QuietReport, QuietRow, RankRow, Report, SequenceRow};
 
 const EXAMPLES: &str = "\
-Reads what the processes of a job have recorded so far, without asking them: they may run, hang, or have been \
-killed. The first line is the verdict: who holds up the job, and why. Then, for every communicator where somebody \
-waits: the last complete and the first incomplete collective, which ranks have entered it and which have not, and \
-where each rank is.
+Reads what the processes of a job have recorded so far, without contacting them: they may run, hang, or have been \
+killed. The first line is the verdict: who holds up the job, and why. It is followed, for every communicator on which \
+a rank waits, by the last complete and the first incomplete collective, the ranks that have entered it and those that \
+have not, and the state of each rank.
 
   nccl-otf2 hang trace                  a job that hangs now, or was killed
-  nccl-otf2 hang trace --after 300      only what lasts for five minutes
-  nccl-otf2 hang trace --watch 60       look every minute, end when something hangs
-  nccl-otf2 hang trace --stacks         also where the program of the suspect is
-  nccl-otf2 hang trace --flight-recorder dumps   also the lines of Python
+  nccl-otf2 hang trace --after 300      only waits of five minutes or more
+  nccl-otf2 hang trace --watch 60       check every minute until something hangs
+  nccl-otf2 hang trace --stacks         also the stacks of the suspects
+  nccl-otf2 hang trace --flight-recorder dumps   also lines of Python code
   nccl-otf2 hang trace --json | jq -r .verdict.line
 
-In a healthy job, too, ranks wait for the last one: only who has waited for --after seconds is counted as hanging, \
-unless it can never go on (a process is gone, ranks call different things). Of a process that is gone the time ends \
-with its last record. Run it on a host of the job: there it can tell which processes run.
+Ranks wait for the last one in a healthy job, too: a rank counts as hanging only if it has waited for --after \
+seconds, or can never continue (a process is gone, ranks call different operations). For a process that is gone, time \
+ends with its last record. Run this on a host of the job: only there can it tell which processes are running.
 
-Of a flight recording the beginnings are gone: NCCL's own numbers (sequence) then tell which calls of the ranks are the \
-same. What has none (sends and receives; from NCCL 2.29 on broadcasts, unless NCCL_ALLGATHERV_ENABLE=0) is not \
-compared, and that is said.
+A flight recording lacks the beginning: NCCL's sequence numbers then show which calls of the ranks belong together. \
+Operations without such a number (sends and receives; broadcasts from NCCL 2.29 on, unless NCCL_ALLGATHERV_ENABLE=0) \
+are not compared, and the report says so.
 
-How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows who called what; standard (the \
+The more is recorded, the more the report can say. NCCL_OTF2_EVENTS=light shows which rank called what; standard (the \
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
-what the GPU does. docs/HANG.md says how to read the report.
+what the GPU does. docs/HANG.md explains the report
 
-NVTX ranges of NCCL and of the program, which `run` records, say in which call of NCCL each rank is, also while \
-communicators are made, split or destroyed, and in which part of the program: `load_batch`.
+NVTX ranges of NCCL and of the program, which `run` records, show which NCCL call each rank is in, also while \
+communicators are created, split or destroyed, and which part of the program, such as `load_batch`.
 
-Where NCCL reports nothing any more for --after seconds (2 at least) though processes live, and nobody is seen to wait, \
-the verdict is QUIET: with what was last seen on which rank. A job that hangs outside NCCL looks so, without NVTX ranges \
-one that hangs while communicators are made or split, too, and so does one that computes that long.
+If NCCL has reported nothing for --after seconds (at least 2) although processes are alive, and no rank is seen to \
+wait, the verdict is QUIET, with the last activity of each rank. A job looks like this if it hangs outside NCCL, if \
+it computes that long, and, without NVTX ranges, if it hangs while communicators are created or split.
 
-When a job is over, `run` and `finalize` judge it before they remove what it was judged from, and keep the verdict in \
-DIR/hang.json. Later hang reads it there; without it, it judges the archive, and so it does when the anchor file is \
-given. Where the archive or what is left of the recording cannot tell, the verdict is CANNOT TELL, with the reason.
+When a job is over, `run` and `finalize` judge it before they remove its journals, and keep the verdict in \
+DIR/hang.json, where `hang` finds it later. Without that file, or if the anchor file is given, `hang` judges the \
+archive. If the archive or the rest of the recording is not enough, the verdict is CANNOT TELL, with the reason.
 
-Exit codes: 0 nothing hangs, 1 something hangs, or is wrong so that it will (a mismatch, a process that is gone while \
-others go on), or the job is quiet, 2 wrong usage, nothing that can be read, or it cannot tell.";
+Exit codes: 0 nothing hangs, 1 the job hangs, is bound to hang (a mismatch, or a process that is gone while others \
+continue) or is quiet, 2 wrong usage, nothing readable, or CANNOT TELL.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

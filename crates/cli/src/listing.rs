@@ -15,17 +15,17 @@ use journal::part::PARTS;
 use nccl_events::Kind;
 
 const EXAMPLES: &str = "\
-An archive (a finished job's directory, or traces.otf2) is printed as its records, of all processes, in the order of \
-time: `enter` and `leave` of regions, indented as they nest on their location, the time in between with `leave`; \
-other records have a dot before their names.
-A journal is what NCCL reported to a process. It is there while the process runs, when it was killed, or when it was \
-asked to keep it (NCCL_OTF2_KEEP_JOURNAL=1): one line an event in the order of their starts, indented below its parent; states have a \
-dot before their names. Several journals are put together in the order of time.
+An archive (a finished job's directory, or traces.otf2) is printed as the records of all processes in time order: \
+`enter` and `leave` of regions, indented by their nesting on the location, with the time in between on the `leave` \
+line; other records have a dot before their names.
+A journal is what NCCL reported to a process. It exists while the process runs, after the process was killed, or if \
+it is kept (NCCL_OTF2_KEEP_JOURNAL=1). It is printed as one line per event in the order of their starts, indented \
+below the parent; states have a dot before their names. Several journals are merged in time order.
 
   nccl-otf2 print trace                            the archive
   nccl-otf2 print trace --kind Coll,P2p --rank 3   operations of rank 3
   nccl-otf2 print trace --kind MpiIsend,MpiIrecv   messages, by OTF2's names of records
-  nccl-otf2 print trace --from 1.5s --to 1.6s      what went on then
+  nccl-otf2 print trace --from 1.5s --to 1.6s      only that time
   nccl-otf2 print --json trace | jq 'select(.region == \"ncclAllReduce\")'
   nccl-otf2 print trace/parts                      the journals of all processes
   nccl-otf2 print trace/parts/node1-4711-… --comm 0x54ea9d0c --limit 20
@@ -33,20 +33,21 @@ dot before their names. Several journals are put together in the order of time.
   nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
                                                    a stream of callbacks, to be replayed
 
---kind takes NCCL's kinds of events, Range for NVTX ranges and marks, Gpu for kernels, copies and what else a journal \
-says of GPUs, and of journals Unknown for events of a kind that this version does not know. In archives a kind stands \
-for the regions that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, \
-Metric, …) for records. --comm and --rank leave the calls and puts of threads out of archives, which may be for any \
+--kind takes NCCL's kinds of events, Range for NVTX ranges and marks, Gpu for kernels, copies and other GPU records \
+of a journal, and Unknown for events in journals whose kind this version does not know. In archives a kind selects \
+the regions that show such events and all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, \
+…) select records. For archives, --comm and --rank leave out calls and puts of threads, which may be for any \
 communicator, and transfers for another process (PXN), which have no rank in the process that does them; a \
-communicator that the user named is asked for by its name there. Of a journal, communicators' beginnings and ends \
-stay whatever the kind and time, and a state is printed when its event's kind is. --from shows regions that go on \
-then with their `enter` before; @TIME is in ns since 1970 in archives, CLOCK_MONOTONIC in journals.
+communicator that the user named is selected by that name. For journals, the beginning and end of communicators are \
+printed whatever the kind and time, and a state is printed if its event's kind is. With --from, regions that are \
+still open then are printed from their earlier `enter`; @TIME is in ns since 1970 for archives, CLOCK_MONOTONIC for \
+journals.
 
-Memory is about 1 MiB for each location of an archive that is printed: --comm and --rank help where there are very \
-many. The formats of --json are described in docs/REFERENCE.md.
+Printing an archive takes about 1 MiB of memory for each location: with very many, use --comm and --rank. The formats \
+of --json are described in docs/REFERENCE.md.
 
-Exit codes: 0 all was printed, 1 it has damage or losses, or the journal of a process cannot be read: stderr names it, \
-2 there is nothing to print.";
+Exit codes: 0 everything was printed, 1 damage, losses, or a journal that cannot be read (named on stderr), 2 nothing \
+to print.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

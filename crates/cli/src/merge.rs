@@ -22,12 +22,11 @@ Examples:
   nccl-otf2 merge --for scalasca scorep-20261121_1200_1234 trace -o analysis
   nccl-otf2 merge --map 3=0 --map node7:4711=1 scorep-20261121_1200_1234 trace -o merged
 
-Both are of the same run of a job: Score-P's experiment directory (with SCOREP_ENABLE_TRACING=true) and the \
-directory of NCCL's archive. Score-P's events are not touched and keep their definitions; NCCL's locations are added \
-to the processes and hosts that Score-P has, and their times are brought onto its clock. Calls of NCCL's are put \
-between Score-P's events of the same thread, where Score-P says which thread that is and the regions of both nest. \
-Processes are found by host and process id, else by their rank: the launcher's, or NCCL's in a communicator as large \
-as MPI_COMM_WORLD.
+Name Score-P's experiment directory (recorded with SCOREP_ENABLE_TRACING=true) and the directory of NCCL's archive, \
+of the same run of a job. Score-P's events and definitions are not changed; NCCL's locations are added to Score-P's \
+processes and hosts, and their times are converted to Score-P's clock. NCCL calls are inserted between Score-P's \
+events of the same thread if Score-P identifies the thread and the regions of both nest. Processes are matched by \
+host and process id, else by rank: the launcher's, or NCCL's in a communicator as large as MPI_COMM_WORLD.
 
 Exit codes: 0 merged, 2 not merged, or wrong usage.";
 

@@ -25,20 +25,20 @@ Examples:
   nccl-otf2 report monday --diff tuesday -o tuesday.html
   nccl-otf2 report monday --diff tuesday --from 10s --function AllReduce
 
-The page says what is slow, who is late, and whether ranks waited or moved bytes, then shows the tables, plots and a \
-timeline. It is one file that loads nothing from a network: send it, or open it from a disk, in any browser of 2023 \
-or later.
+The page says what is slow, who is late, and whether ranks waited or moved bytes, followed by tables, plots and a \
+timeline. It is a single file that loads nothing from a network and opens in any browser of 2023 or later.
 
-A page has at most 10 MB, or --size. Where an archive has more events than fit, the page has all of the times that \
-matter (the end and what had not ended, collectives that late ranks held up, anomalies, the slowest steps, the \
-beginning, and some times in between), and of all other times the longest events of each row: it says which times are \
-complete, and how much of a view is missing. For these other times the timeline also shows each rank's shares of \
-transfer and waiting. Long tables keep the rows that lost most, and say how many are left out. \
---from, --to and --rank make a page of a part, with more of its events. --full puts all events into a folder beside \
-the page, from which it loads what is looked at; keep the two together. It needs memory for all events.
+A page has at most 10 MB, or --size. If an archive has more events than fit, the page has all events of the times \
+that matter (the end and unfinished operations, collectives that late ranks held up, anomalies, the slowest steps, \
+the beginning, and some times in between), and the longest events of each row for all other times: it says which \
+times are complete, and how much of a view is missing. For the other times the timeline also shows each rank's shares \
+of transfer and waiting. Long tables keep the rows with the most lost time, and say how many are left out. --from, \
+--to and --rank select a part of the job, of which more events fit. --full puts all events into a folder beside the \
+page, which loads them as needed; keep the two together. --full needs memory for all events.
 
-With --diff the page is that of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether that is more \
-than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.";
+With --diff the page shows the result of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether by \
+more than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by \
+side.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

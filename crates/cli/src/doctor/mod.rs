@@ -23,23 +23,24 @@ use settings::{Config, NvtxChoice, PLUGIN, shell_word};
 mod machine;
 
 const EXAMPLES: &str = "\
-Run it where the job will run, with the job's modules, environment and variables: what it reads are NCCL's library, \
-the loader's paths, the variables (NCCL's files /etc/nccl.conf and ~/.nccl.conf or NCCL_CONF_FILE too) and the limits \
-of this place.
+Run it where the job will run, with the job's modules, environment and variables: it reads NCCL's library, the \
+loader's paths, the variables (also NCCL's files /etc/nccl.conf and ~/.nccl.conf or NCCL_CONF_FILE) and the limits \
+there.
 
-  nccl-otf2 doctor                              what is found by the loader and the Python on PATH
+  nccl-otf2 doctor                              the NCCL that the loader or the Python on PATH finds
   srun -n1 nccl-otf2 doctor                     on a node of the job
   nccl-otf2 doctor /opt/venv                    a Python environment
-  nccl-otf2 doctor ./all_reduce_perf            a program, by the NCCL that it needs or has linked in
-  NCCL_OTF2_EVENTS=full nccl-otf2 doctor        what that costs or risks with the release that is found
+  nccl-otf2 doctor ./all_reduce_perf            a program, with the NCCL that it loads or has linked in
+  NCCL_OTF2_EVENTS=full nccl-otf2 doctor        the costs and risks of a setting with the NCCL found
   nccl-otf2 doctor --json | jq -r '.findings[] | select(.level == \"problem\") | .text'
 
-Each line is a finding: ok, note (to be known), warning (something may be missing, slow or wrong) or problem (nothing is \
-recorded, or not what was asked for), one sentence, and what to do. The first line is the worst. No library is loaded \
-and no program is run: of NCCL the release and the profiler tables are read from the file. One file of 1 MiB is written \
-to the output directory, and removed.
+Each line is a finding: its level, one sentence, and what to do. Levels are ok, note (good to know), warning \
+(something may be missing, slow or wrong) and problem (nothing is recorded, or not what was asked for). The first \
+line is the worst finding. No library is loaded and no program is run: NCCL's release and its profiler tables are \
+read from the file. One file of 1 MiB is written to the output directory and removed.
 
-Not seen: what a job script sets later, quotas, and libraries that a program finds by paths of its own.
+The doctor does not see what a job script sets later, quotas, or libraries that a program finds through paths of its \
+own.
 
 Exit codes: 0 no problem, 1 a problem, 2 wrong usage, or a named file that cannot be read.";
 

@@ -30,8 +30,8 @@ Examples:
   nccl-otf2 info trace
   nccl-otf2 info --json trace/traces.otf2 | jq '.operations[].duration_ns'
 
-Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are \
-those of the operation, not of the call. `timing` says what they were measured by:
+Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are those of \
+the operation, not of the call. `timing` says how they were measured:
   cupti          the kernels, as CUPTI reported
   event          CUDA events around the launch
   kernelch       the GPU's own times of the kernels' channels

@@ -202,26 +202,26 @@ impl Answer {
 }
 
 const EXAMPLES: &str = "\
-Follows the journals of a job's processes on this node while they run, and gives what `stats` has as numbers: \
+Follows the journals of a job's processes on this node while they run, and exports the numbers of `stats`: \
 operations, bytes, durations, bandwidths, network transfers, waiting, losses, the age of each rank's last event. The \
-job is not contacted or slowed. One such process a node is enough, for several outputs at once:
+job is neither contacted nor slowed. Run one such process per node; it can serve several outputs at once:
 
   nccl-otf2 metrics trace --listen 127.0.0.1:9401      for Prometheus: /metrics
   nccl-otf2 metrics trace --textfile textfiles         for node exporter: nccl_otf2_trace.prom
   nccl-otf2 metrics trace --otlp http://localhost:4318 for an OpenTelemetry collector
-  nccl-otf2 metrics trace --json | jq .operations      a line each interval
-  nccl-otf2 metrics trace --once                       print the metrics of now
+  nccl-otf2 metrics trace --json | jq .operations      a line per interval
+  nccl-otf2 metrics trace --once                       print the current metrics
 
-An address that is not of this machine's loopback wants --token-file: clients then send `Authorization: Bearer TOKEN`. \
-The connection is not encrypted.
+An address other than loopback needs --token-file: clients then send `Authorization: Bearer TOKEN`. The connection is \
+not encrypted.
 
-Sums begin with the first record of each process, whenever this is started: started again it continues with the same \
-values. Bandwidths and latencies are of the last interval. It runs until SIGINT or SIGTERM; a directory that is not \
-there yet is waited for. docs/REFERENCE.md lists all metrics, docs/MONITORING.md has a systemd unit and a Kubernetes \
-sidecar, and docs/grafana/nccl.json is a dashboard.
+Sums begin with the first record of each process, so they keep their values when this command is restarted. \
+Bandwidths and latencies are those of the last interval. The command waits for a directory that does not exist yet, \
+and runs until SIGINT or SIGTERM. docs/REFERENCE.md lists all metrics, docs/MONITORING.md has a systemd unit and a \
+Kubernetes sidecar, and docs/grafana/nccl.json is a dashboard.
 
-Exit codes: 0 ended by a signal or after --once, 2 wrong usage, an address, file or directory that cannot be used, or \
-with --once a collector or file that did not get the metrics, or journals of which none can be read.";
+Exit codes: 0 ended by a signal or after --once, 2 wrong usage, or an address, file or directory that cannot be used; \
+with --once also a collector or file that did not get the metrics, or no readable journal.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

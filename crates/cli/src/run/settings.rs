@@ -176,21 +176,21 @@ Examples:
   nccl-otf2 run -- ./all_reduce_perf -g 8
   nccl-otf2 run -o trace-%j -- torchrun --nproc-per-node 8 train.py
   nccl-otf2 run -o trace-%j --events full --steps 1000-1100 -- torchrun --nproc-per-node 8 train.py
-  nccl-otf2 run -o trace --flight=120s -- python serve.py     (and `nccl-otf2 dump trace` to look at it)
+  nccl-otf2 run -o trace --flight=120s -- python serve.py     (then `nccl-otf2 dump trace`)
   srun nccl-otf2 run -o trace-%j -- python train.py
 
-The command runs as it would without the tool: with its stdin, stdout and stderr, its signals and its exit \
-code. Under a launcher the tool stands where the program stood, and every rank names the same DIR.
+The command runs as it would without the tool, with the same stdin, stdout, stderr, signals and exit code. Under a \
+launcher, put `nccl-otf2 run` in front of the program and give every rank the same DIR.
 
-DIR is one job's: %j in its name is the job id (without one, date, time and process id), %h the host, %% a percent sign. \
-What is recorded into the directory of another job goes into DIR/jobs/JOB. --append makes this run part of the job that \
-is there; steps with ids of their own become one archive by NCCL_OTF2_JOB.
+DIR belongs to one job: %j in its name is the job id (without one, date, time and process id), %h the host, %% a \
+percent sign. If DIR belongs to another job, this job is recorded into DIR/jobs/JOB. --append makes this run part of \
+the job in DIR. To record job steps that have ids of their own into one archive, set NCCL_OTF2_JOB.
 
-NCCL loads one profiler plugin: the one that it would load without the tool is called behind this project's \
-(--no-chain: not at all). NVTX hands ranges to one tool: where another one has NVTX_INJECTION64_PATH, it stays.
+NCCL loads a single profiler plugin: the one that it would load without the tool is chained behind this project's \
+plugin (--no-chain: not called). NVTX passes ranges to a single tool: if NVTX_INJECTION64_PATH already names another \
+tool, that tool keeps them.
 
-The options set variables of the plugin, for the command only; those that are set already hold where there \
-is no option:
+The options set variables of the plugin for the command only; without an option, a variable in the environment applies:
 "
     .to_owned();
     for variable in VARIABLES {

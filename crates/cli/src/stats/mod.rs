@@ -25,33 +25,35 @@ Examples:
   nccl-otf2 stats trace --by pairs --sort slowdown    which connection is slow
   nccl-otf2 stats trace --by nic --sort slowdown      which network interface is slow
   nccl-otf2 stats trace --by operations --function AllReduce --comm world
-  nccl-otf2 stats trace --from 20s --to 30s           only what runs then
-  nccl-otf2 stats trace --by phase --level 2          which part of the program (NVTX ranges)
+  nccl-otf2 stats trace --from 20s --to 30s           only that time
+  nccl-otf2 stats trace --by phase --level 2          by part of the program (NVTX ranges)
   nccl-otf2 stats trace --by step --sort time         the slowest steps of the program
-  nccl-otf2 stats trace --by path                     what the length of the run consists of
+  nccl-otf2 stats trace --by path                     the critical path
   nccl-otf2 stats trace --by operations --csv > operations.csv
-  nccl-otf2 stats trace --by operations --baseline baseline.txt   beside what nccl-tests measured
+  nccl-otf2 stats trace --by operations --baseline baseline.txt   compared with nccl-tests
   nccl-otf2 stats trace --json | jq .verdict
 
-The first line is the verdict. A rank is named late, and a pair of ranks or a channel slow, only where chance and the \
-clocks' stated error do not explain it. Shares of lost time are shares of the time of all ranks in operations: of each \
-rank that in which at least one operation ran. The first collective of a communicator is warm-up. Waiting is the time from a rank's arrival at a collective to the last \
-arrival, transfer from there to its end; what the clocks or the timing do not allow to split is `unclear`. Times lost \
-are summed over all ranks; those of several causes overlap and do not add up. Whether a late \
-rank calls, launches or begins late is named if that has half of the time in which others waited for it.
+The first line is the verdict. A rank is called late, and a pair of ranks or a channel slow, only if chance and the \
+clocks' stated error do not explain it. Shares of lost time are shares of the time of all ranks in operations: for \
+each rank, the time in which at least one operation ran. The first collective of a communicator is warm-up. Waiting \
+is the time from a rank's arrival at a collective to the last arrival, transfer the time from there to the end; time \
+that the clocks or the timing cannot split is `unclear`. Lost times are summed over all ranks; those of several \
+causes overlap and do not add up. The report says whether a late rank calls, launches or begins late if that explains \
+half of the time in which others waited for it.
 
-Of a pair or channel, `latency` and `rate_fit` are a regression of time on bytes over all steps, weighted by 1/t², so \
-that large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise \
-only adds time: `latency_least` and `rate_least` are over the least time for each size. `rate` is bytes divided by the \
-time in which a step was under way. `slowdown` is the time of its steps divided by that of as many steps of the better \
-third of the links that do the same; `slow_steps` counts those that are far longer than nearly all of theirs. `lost` is \
-what all ranks would save if a link that is slow beyond chance were like these; it is empty for the others.
+For a pair or channel, `latency` and `rate_fit` come from a regression of time on bytes over all steps, weighted by \
+1/t², so that large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is \
+shown. Noise only adds time, so `latency_least` and `rate_least` use only the shortest time for each size. `rate` is \
+bytes divided by the time with at least one step in flight. `slowdown` is the time of the link's steps divided by \
+that of as many steps of the better third of comparable links; `slow_steps` counts steps that are far longer than \
+nearly all of those. `lost` is the time that all ranks would save if a link that is slow beyond chance were as fast \
+as these; it is empty for other links.
 
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
-bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \
-baseline: of the same function on as many ranks on each host, of an archive on a communicator of the same shape, and \
-between the two nearest sizes. Data types are not compared: of several that were measured at a size, the fastest \
-counts. `nccl-otf2 export --format nccl-tests` writes the commands to measure one.
+bandwidth of the transfer, or of the whole operation if arrivals cannot be compared, divided by that of the baseline: \
+the same function on as many ranks on each host (for an archive, on a communicator of the same shape), interpolated \
+between the two nearest sizes. Data types are not compared: if several were measured at a size, the fastest counts. \
+`nccl-otf2 export --format nccl-tests` writes the commands that measure a baseline.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 

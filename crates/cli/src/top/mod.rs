@@ -32,25 +32,25 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 mod tables;
 
 const EXAMPLES: &str = "\
-Follows the journals of the job's processes on this host and shows, every --interval seconds: the communicators with \
-the operation that is open longest, operations per second, bus bandwidth, who came last and what others waited for it; \
-below them the ranks, operations or processes.
+Follows the journals of the job's processes on this host. Every --interval seconds it shows the communicators, each \
+with its longest open operation, operations per second, bus bandwidth, the rank that came last and how long others \
+waited for it; below them the ranks, operations or processes.
 
   nccl-otf2 top trace
   nccl-otf2 top trace --once               once, as text: from the beginning of the recording to now
   nccl-otf2 top trace --json | jq .ranks   the numbers, for programs
 
-Keys: q quits; Up and Down (k, j) select a communicator; Tab changes the lower table; s sorts it by its next column, the \
+Keys: q quits; Up and Down (k, j) select a communicator; Tab changes the lower table; s sorts it by the next column, \
 largest first; PgUp and PgDn (Space) show more rows.
 
-busbw and algbw are medians over the ranks, in the interval, of the operations that moved most bytes; there are none \
-where the timing does not measure work. Who came last is known where all ranks are on this host, and counted only \
-beyond the clocks' uncertainty. gpu_wait, peer_wait and network are shares of the time that proxies waited. An \
-operation that is open for long: `nccl-otf2 hang` says who holds it up.
+busbw and algbw are medians over the ranks of the operations that moved most bytes in the interval; they are empty if \
+the timing does not measure work. Who came last is known only if all ranks are on this host, and counts only beyond \
+the clocks' uncertainty. gpu_wait, peer_wait and network are shares of the time that proxies waited. If an operation \
+stays open, `nccl-otf2 hang` says who holds it up.
 
-Where the terminal is narrow the last columns are left out. Where stdout is no terminal it prints once.
+A narrow terminal hides the last columns. If stdout is not a terminal, top prints once.
 
-Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing that can be read.";
+Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing readable.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

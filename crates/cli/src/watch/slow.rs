@@ -368,8 +368,8 @@ fn marked(mark: &str) -> impl Iterator<Item = i32> {
 }
 
 const EXAMPLES: &str = "\
-Looks every --interval seconds at what the processes of a job have recorded, without asking them, and reports each \
-verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --on-hang and --write ask for. With \
+Every --interval seconds, reads what the processes of a job have recorded, without contacting them, and reports each \
+verdict of `nccl-otf2 hang` once, until it clears: as a line on stdout, and as --on-hang and --write ask for. With \
 --on-slow or --slow it reports collectives that have become slow in the same way.
 
   nccl-otf2 watch trace --on-hang 'mail -s \"job hangs\" me@example.org'
@@ -378,23 +378,24 @@ verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --
   nccl-otf2 watch trace --on-slow 'curl -d @- https://example.org/slow' --slow-factor 1.5
   nccl-otf2 watch trace --once --on-hang ./page.sh      from cron
 
-A command is run by /bin/sh, with the report as JSON on its stdin: that of `nccl-otf2 hang --json`, or of slow \
-collectives (`--json-schema`). It need not read it. It has --command-limit seconds, then it and what \
-it started are killed, but for processes of other users and those that cleared their environment; watching continues \
-meanwhile. stderr says how it ended. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
-reported since the last time that nothing was found. Who watches anew reports what hangs then once more.
+A command is run by /bin/sh with the report as JSON on its stdin, which it may ignore: the report of `nccl-otf2 hang \
+--json`, or of slow collectives (docs/REFERENCE.md, `watch`). After --command-limit seconds the command and the \
+processes it started are killed, except those of other users and those that cleared their environment; watching \
+continues meanwhile. stderr says how the command ended. A verdict is new if its kind, or the first suspect's reason \
+or process, has not been reported since the job was last clear. A restarted watch reports a present hang again.
 
-Collectives of a communicator, function, size (by powers of two), timing and algorithm are slow when their median \
-algorithm bandwidth of an interval is lower than the median of the last 60 intervals by --slow-factor, and lower than \
-nine tenths of these, --slow-intervals times one after the other. Intervals without such collectives do not count. Only \
-timings that measure work count, so not `enqueue`. The report names whom others waited for.
+Collectives of a communicator, function, size (by powers of two), timing and algorithm are slow if their median \
+algorithm bandwidth in an interval is lower than the median of the last 60 intervals by --slow-factor, and lower than \
+nine in ten of these, in --slow-intervals consecutive intervals. Intervals without such collectives do not count, and \
+neither does the timing `enqueue`, which does not measure work. The report names the rank that others waited for.
 
-It waits for the job to begin, and runs until SIGTERM or SIGINT, or with --until-end until no process runs. Run it on \
-a host of the job: there it can tell which processes run. At most a tenth of the time is spent reading: of long \
-recordings the looks are further apart than --interval. docs/MONITORING.md has a systemd unit and a Kubernetes sidecar.
+watch waits for the job to begin, and runs until SIGTERM or SIGINT, or with --until-end until all processes have \
+ended. Run it on a host of the job: only there can it tell which processes are running. It spends at most a tenth of \
+the time reading: checks of long recordings are further apart than --interval. docs/MONITORING.md has a systemd unit \
+and a Kubernetes sidecar.
 
-Exit codes: 0 ended by a signal, or nothing found, 1 with --once and --until-end: something is found at the end, 2 wrong \
-usage; with --once also nothing that can be read, or what is recorded cannot tell.";
+Exit codes: 0 ended by a signal, or nothing found, 1 with --once or --until-end: something is found at the end, 2 \
+wrong usage; with --once also nothing readable, or CANNOT TELL.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
