@@ -137,10 +137,10 @@ fn what_is_wrong_with_the_settings_is_a_problem() {
     let library = text(&library);
     let of = |name: &str, value: &str| report(&scratch, &[(name, value)], &[library]);
     assert_eq!(level(&of("NCCL_OTF2_EVENTS", "ful"), "settings", "NCCL_OTF2_EVENTS=ful"), "problem");
-    assert_eq!(level(&of("NCCL_OTF2_EVENT", "full"), "settings", "the nearest is NCCL_OTF2_EVENTS"), "problem");
+    assert_eq!(level(&of("NCCL_OTF2_EVENT", "full"), "settings", "did you mean NCCL_OTF2_EVENTS"), "problem");
     assert_eq!(level(&of("NCCL_PROFILER_PLUGIN", "otf2"), "plugin", "libnccl-profiler-otf2.so"), "problem");
     assert_eq!(level(&of("NCCL_OTF2_MODE", "off"), "settings", "nothing is recorded"), "warning");
-    assert_eq!(level(&of("NCCL_OTF2_DIR", "/proc/trace"), "directory", "nothing can be written"), "problem");
+    assert_eq!(level(&of("NCCL_OTF2_DIR", "/proc/trace"), "directory", "cannot write to"), "problem");
     assert_eq!(level(&of("NCCL_OTF2_EVENTS", "full"), "events", "kernel channels"), "warning");
     assert_eq!(level(&of("CUDA_INJECTION64_PATH", "/opt/nsys/lib.so"), "cupti", "CUDA_INJECTION64_PATH"), "note");
     assert_eq!(level(&of("SCOREP_ENABLE_TRACING", "true"), "scorep", "SCOREP_ENABLE_TRACING"), "note");
@@ -195,13 +195,13 @@ fn another_profiler_in_the_only_place_is_named() {
     symlink(empty, folder.join("libnccl-profiler.so")).expect("linked");
     let said = report(&scratch, &[("LD_LIBRARY_PATH", text(&folder))], &[text(&library)]);
     assert_eq!(said["nccl"][0]["profiler"], "an unknown profiler", "{said:#}");
-    assert_eq!(level(&said, "plugin", "takes one profiler only"), "warning");
+    assert_eq!(level(&said, "plugin", "NCCL loads only one profiler"), "warning");
     // Behind this one it has its place.
     let empty = folder.join("libnccl-profiler.so");
     let chained = |name: &str| report(&scratch, &[("NCCL_OTF2_CHAIN", name)], &[text(&library)]);
     assert_eq!(level(&chained(text(&empty)), "plugin", "an unknown profiler is behind ours"), "ok");
     assert_eq!(level(&chained("nowhere"), "plugin", "does not find libnccl-profiler-nowhere.so"), "warning");
-    assert_eq!(level(&chained(text(&library)), "plugin", "is no profiler plugin: it exports no"), "warning");
+    assert_eq!(level(&chained(text(&library)), "plugin", "is not a profiler plugin: it exports none"), "warning");
     assert_eq!(level(&chained(text(&built::plugin())), "plugin", "this project's plugin itself"), "warning");
     // NCCL's own files can name it, and what is behind this project's.
     let file = scratch.path().join("nccl.conf");
@@ -229,7 +229,7 @@ fn who_gets_nvtx_ranges_is_said() {
     fs::copy(built::plugin(), &copy).expect("copied");
     let plugin = built::plugin();
     let both = [("NCCL_PROFILER_PLUGIN", text(&plugin)), (injection, text(&copy))];
-    assert_eq!(level(&report(&scratch, &both, &[]), "nvtx", "is another copy"), "warning");
+    assert_eq!(level(&report(&scratch, &both, &[]), "nvtx", "is a different copy"), "warning");
     assert_eq!(level(&of(injection, text(&other)), "nvtx", "Nsight Systems gets"), "note");
     assert_eq!(level(&of(injection, "/nowhere/lib.so"), "nvtx", "nobody gets"), "warning");
     assert_eq!(level(&of("NCCL_OTF2_NVTX", "off"), "nvtx", "are not recorded"), "note");
@@ -252,7 +252,7 @@ fn a_limit_on_files_is_said() {
     }
     let scratch = Scratch::new();
     for (bytes, expected, text) in
-        [(64 << 10, "problem", "nothing is recorded"), (8 << 20, "warning", "a journal is cut to that")]
+        [(64 << 10, "problem", "nothing is recorded"), (8 << 20, "warning", "journals are limited to that")]
     {
         let mut command = scratch.command("prlimit");
         command.arg(format!("--fsize={bytes}")).arg(built::nccl_otf2()).args(["doctor", "--json"]);

@@ -334,7 +334,7 @@ pub(super) fn best(library: &Library, called: Table) -> Result<(Table, Functions
         others.push(version.to_string());
     }
     Err(match others.as_slice() {
-        [] => format!("it is no profiler plugin: it has no ncclProfiler_v1 … {}", Table::NEWEST),
+        [] => format!("it is not a profiler plugin: it exports none of ncclProfiler_v1 … {}", Table::NEWEST),
         others => format!("NCCL calls by {called}, which its tables cannot be served from: {}", others.join(", ")),
     })
 }

@@ -344,7 +344,8 @@ pub(crate) fn choose_backend(choice: BackendChoice, process: &GpuEnvironment<'_>
         (BackendChoice::Auto, Some((who, sign))) => (
             BackendKind::Events,
             format!(
-                "GPU work is timed by CUDA events and not by CUPTI, which {who} may want ({sign}); NCCL_OTF2_GPU=cupti takes it all the same"
+                "GPU work is timed by CUDA events and not by CUPTI, which {who} may want ({sign}); \
+                NCCL_OTF2_GPU=cupti uses CUPTI regardless"
             ),
         ),
         (BackendChoice::Cupti, Some((who, sign))) => (
@@ -366,8 +367,8 @@ fn obstacle(choice: BackendChoice, process: &GpuEnvironment<'_>) -> Option<(Stri
         _ if choice == BackendChoice::Off => ("NCCL_OTF2_GPU=off", false),
         None => ("no libcuda.so.1 is loaded in this process", is_wanted),
         Some(Err(CudaError::STUB_LIBRARY)) => (
-            "the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; take its directory out of \
-             LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off",
+            "the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; remove its directory from \
+            LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off",
             true,
         ),
         Some(Err(refusal)) => {

@@ -72,7 +72,7 @@ fn an_archive_says_what_its_release_does_not_report() {
     let in_time = WITH_LATE_CALLBACKS.split("start late").next().expect("the job");
     let grouped = "all but the first of the grouped sends";
     let broadcasts = "broadcasts, below the call";
-    let channels = "more than 64 operations of a channel late";
+    let channels = "more than 64 operations of a channel behind";
     for (nccl, events, holds) in [
         ("22304", "full", [false, false, false]),
         ("22707", "full", [true, false, true]),

@@ -130,8 +130,12 @@ fn only_what_is_wanted_is_printed() {
     assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "comm 2 (1) 0 "), count_d);
     assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
     for (options, words) in [
-        (["--comm", "0x1235"], "no communicator is called 0x1235: the archive has "),
-        (["--rank", "0-"], "is no rank such as 3 and no range such as 4-7; several go with commas: 0,2,4-7"),
+        (["--comm", "0x1235"], "no communicator named 0x1235: the archive has "),
+        (
+            ["--rank", "0-"],
+            "is neither a rank such as 3 nor a range such as 4-7; separate several with commas: \
+            0,2,4-7",
+        ),
         (["--rank", "77"], "no rank 77: the archive has ranks 0"),
         (["--from", "99s"], "--from 99.000 s is after the end of the archive, "),
         (["--kind", "MpiCollectiveEnd,CeColl"], ""),
@@ -184,7 +188,7 @@ fn what_cannot_be_printed_says_why() {
     let scratch = recorded();
     let parts = scratch.out().join("parts");
     let said = run(scratch.tool(&["print"]).arg(scratch.out()).arg(&parts)).with_code(2).stderr;
-    assert!(said.contains("an archive has all processes already"), "{said}");
+    assert!(said.contains("an archive already has all processes"), "{said}");
     let events = std::fs::read_dir(scratch.out().join("traces")).expect("the event files");
     let mut files: Vec<PathBuf> = events.map(|entry| entry.expect("a file").path()).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "evt"));

@@ -207,7 +207,7 @@ fn what_is_not_selected_stays_away() {
     assert!(printed(&["--limit", "2"]).is_empty(), "the two lines are the inits");
 
     for (options, words) in [
-        (["--comm", "nobody"], "no communicator is called nobody: the journal has "),
+        (["--comm", "nobody"], "no communicator named nobody: the journal has "),
         (["--rank", "77"], "no rank 77: the journal has ranks "),
     ] {
         let said = run(scratch.tool(&["print"]).arg(scratch.out().join("parts")).args(options)).with_code(2).stderr;

@@ -39,7 +39,7 @@ fn a_plugin_that_cannot_be_called_is_named_with_the_reason() {
         (old.display().to_string(), "NCCL calls by v7, which its tables cannot be served from: v2"),
         (built::plugin().display().to_string(), "that is this plugin itself"),
         (format!("{0},{0}", good.display()), "it is in the list twice"),
-        (none.display().to_string(), "it is no profiler plugin"),
+        (none.display().to_string(), "it is not a profiler plugin"),
         ("missing".to_owned(), "libnccl-profiler-missing.so: cannot open shared object file"),
         ("a,b,c,d,e,f".to_owned(), "more than 4 plugins; left out: e, f"),
     ] {

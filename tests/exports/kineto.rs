@@ -179,7 +179,7 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
         (with("\"rank\": 1,", "\"rank\": 7,"), "but the archive has 2 ranks"),
         (with("\"rank\": 1,", ""), "has no distributedInfo.rank"),
         (with("\"rank\": 1,", "\"rank\": 0,"), "is of another run or host"),
-        (plain[..plain.len() / 2].to_owned(), "is no trace that torch.profiler made"),
+        (plain[..plain.len() / 2].to_owned(), "is not a trace of torch.profiler"),
     ] {
         fs::write(scratch.path().join("spoilt.json"), spoilt).expect("a file");
         refused(&scratch, "spoilt.json", why);
@@ -209,7 +209,7 @@ fn kernels_say_how_they_ran_where_that_is_certain() {
     let exported = export(&scratch, &[&["-o", "blurred"], &words[..]].concat()).with_code(0).stdout;
     let exported: Value = serde_json::from_str(&exported).expect("JSON");
     let uncertain =
-        |entry: &&Value| entry["reason"].as_str().is_some_and(|reason| reason.contains("can be several operations"));
+        |entry: &&Value| entry["reason"].as_str().is_some_and(|reason| reason.contains("match several operations"));
     let counted = exported["left_out"].as_array().and_then(|all| all.iter().find(uncertain)).expect("counted");
     assert_eq!(counted["events"], 2, "{exported}");
     let copy = scratch.path().join("blurred").join(Path::new(blurred).file_name().expect("a name"));

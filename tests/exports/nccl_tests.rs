@@ -135,7 +135,7 @@ fn an_archive_without_operations_is_refused() {
     let _anchor = synthetic::write(&scratch.out(), &job, &ranks);
     for format in ["chakra", "nccl-tests"] {
         let refused = run(&mut scratch.tool(&["export", "--format", format, "out", "-o", "made"])).with_code(2);
-        assert!(refused.stderr.contains("no operation of NCCL to export; `nccl-otf2 info`"), "{format}: {refused}");
+        assert!(refused.stderr.contains("no NCCL operation to export; `nccl-otf2 info`"), "{format}: {refused}");
         assert!(!scratch.path().join("made").exists(), "{format}");
     }
 }

@@ -251,7 +251,7 @@ fn counters_add_up_to_what_the_slices_say() {
     let scratch = replayed(&two_process_streams());
     let refused =
         run(&mut scratch.tool(&["export", "--format", "kineto", "out", "-o", "k", "--counters"])).with_code(2);
-    assert!(refused.stderr.contains("only --format perfetto"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("only for --format perfetto"), "{}", refused.stderr);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn the_rank_that_does_not_come_is_named_and_when_it_comes_all_is_recorded() {
             waits(&report).map(|waited| (report, waited))
         });
         let text = report["verdict"]["line"].as_str().expect("a text");
-        assert!(text.starts_with(&format!("HANG: rank 3 never came to {CALL}; ranks 0-2 wait for up to ")), "{text}");
+        assert!(text.starts_with(&format!("HANG: rank 3 never reached {CALL}; ranks 0-2 wait for up to ")), "{text}");
         // There is no number yet of which there could be a wrong one.
         assert_eq!(look(&scratch, &["top", "--json"])["processes"].as_array().map(Vec::len), Some(3));
         let _metrics = run(scratch.tool(&["metrics", "--once"]).arg(scratch.out())).with_code(0);

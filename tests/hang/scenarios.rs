@@ -150,7 +150,7 @@ const ORDERS: &[Row] = &[
     row("one of three ranks uses two communicators in another order",
         "2{ A.ar B.ar sync } A.ar B.ar; 2{ A.ar B.ar sync } A.ar B.ar; 2{ A.ar B.ar sync } B.ar A.ar",
         said("hang", "deadlock", "certain", &[2],
-            "HANG: rank 2 used communicators in another order than ranks 0-1; ranks 0-2 waited, for ")),
+            "HANG: rank 2 used communicators in a different order than ranks 0-1; ranks 0-2 waited, for ")),
     row("one of three programs that wait for each operation uses two communicators in another order",
         "A.ar B.ar sync A.ar sync B.ar; A.ar B.ar sync A.ar sync B.ar; A.ar B.ar sync B.ar sync A.ar",
         said("hang", "deadlock", "likely", &[0, 1, 2],
@@ -314,7 +314,7 @@ const ABSENT: &[Row] = &[
             "HANG: rank 1 had not called ncclAllReduce #2 of world (3) for ")).lasts(4),
     row("one rank never ends its group", "2{ A.ar sync }; 2{ A.ar sync }; A.ar sync ( A.ar sleep",
         said("hang", "group-open", "certain", &[2],
-            "HANG: rank 2 opened a group and had not ended it: ncclAllReduce #2 of world (3) is not started")),
+            "HANG: rank 2 opened a group and had not ended it, so ncclAllReduce #2 of world (3) is not started")),
     row("one rank destroys the communicator early",
         "2{ A.ar sync }; 2{ A.ar sync }; A.ar sync A.destroy exit",
         said("hang", "ended", "certain", &[2], "HANG: rank 2 had ended world (3)")),
@@ -351,7 +351,7 @@ const LOST: &[Row] = &[
 const MAKING: &[Row] = &[
     row("one rank never comes to the first communicator", "A.init; A.init; sleep A.init",
         said("hang", "never-came", "certain", &[2],
-            "HANG: rank 2 never came to ncclCommInitRank; ranks 0-1 waited for up to ")),
+            "HANG: rank 2 never reached ncclCommInitRank; ranks 0-1 waited for up to ")),
     row("one rank never comes to the first communicator, which does not block",
         "A.init/nb A.ar; A.init/nb A.ar; sleep A.init/nb",
         said("hang", "never-came", "likely", &[2],
@@ -411,7 +411,7 @@ const PAST: &[Row] = &[
         "A.ar ( A.s1 A.r2 ) sync 3{ A.s1 A.r2 sync }; A.ar ( A.s2 A.r0 ) sync 3{ A.s2 A.r0 sync }; \
          A.ar ( A.s0 A.r1 ) sync 3{ A.s0 A.r1 sync }",
         said("unsafe", "deadlock", "certain", &[0, 1, 2],
-            "UNSAFE: ranks 0-2 can wait for each other forever: each sends before it receives")),
+            "UNSAFE: ranks 0-2 may wait for each other forever: each sends before it receives")),
     row("a message that is never received",
         "A.ar ( A.s1 A.r1 ) sync A.s1 A.s1 A.ar sync; A.ar ( A.s0 A.r0 ) sync A.r0 A.ar sync",
         said("unsafe", "not-called", "cannot-tell-whom", &[0, 1],
@@ -419,7 +419,7 @@ const PAST: &[Row] = &[
     row("two communicators in two orders, on streams of their own",
         "A.ar B.ar sync 3{ A.ar@1 B.ar@2 sync }; A.ar B.ar sync 3{ B.ar@2 A.ar@1 sync }",
         said("unsafe", "deadlock", "certain", &[0, 1],
-            "UNSAFE: ranks 0-1 can wait for each other forever: they use communicators in different orders")),
+            "UNSAFE: ranks 0-1 may wait for each other forever: they use communicators in different orders")),
 ];
 
 /// The truth of jobs that are well.

@@ -17,7 +17,7 @@ fn nobody_waits_in_the_last_call_of_a_job_that_has_ended() {
     let kept = job.env("NVTX_INJECTION64_PATH", built::plugin()).env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _ended = run(kept).with_code(0);
     let said = run(scratch.tool(&["hang", "--after", "0"]).arg(scratch.out().join("parts"))).with_code(0).stdout;
-    assert!(said.contains(" of 2 processes, all of which have ended"), "{said}");
+    assert!(said.contains(" of 2 processes, which have all ended"), "{said}");
 }
 
 #[test]

@@ -14,10 +14,10 @@ fn a_users_folder_of_that_name_stays() {
     fs::create_dir_all(own.parent().expect("a directory")).expect("made");
     fs::write(&own, "precious").expect("written");
     let ended = run(&mut scratch.script(JOB)).with_code(0);
-    assert!(ended.stderr.contains("is not of an archive"), "{ended}");
+    assert!(ended.stderr.contains("does not belong to an archive"), "{ended}");
     assert_eq!(fs::read_to_string(&own).expect("still there"), "precious");
     let forced = run(scratch.tool(&["run", "--force", "-o"]).arg(scratch.out()).args(["--", "true"])).with_code(2);
-    assert!(forced.stderr.contains("is not of an archive"), "{forced}");
+    assert!(forced.stderr.contains("does not belong to an archive"), "{forced}");
     fs::rename(scratch.out().join("traces"), scratch.path().join("mine")).expect("renamed");
     scratch.finalize().with_code(0);
 }

@@ -59,9 +59,9 @@ fn ranks_that_cannot_be_are_stated_and_count_for_nothing() {
     }
     assert!(!properties.contains_key("NCCL::RANKS_MISSING"), "{properties:#?}");
     let info = run(scratch.tool(&["info"]).arg(scratch.out())).with_code(0);
-    assert!(info.stdout.contains("communicators with a rank or size that cannot be: 8"), "{info}");
+    assert!(info.stdout.contains("communicators with an impossible rank or size: 8"), "{info}");
     let stats = run(scratch.tool(&["stats"]).arg(scratch.out())).with_code(0);
-    assert!(stats.stdout.contains("For 8 communicators, NCCL stated a rank or size that cannot be"), "{stats}");
+    assert!(stats.stdout.contains("For 8 communicators, NCCL stated an impossible rank or size"), "{stats}");
 }
 
 /// A part of a large job: one location stands for the ranks that were not recorded, and a peer can be one of them.

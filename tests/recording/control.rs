@@ -262,5 +262,5 @@ fn two_requests_cannot_have_one_signal() {
     let scratch = Scratch::new();
     let mut command = scratch.script("init c ranks=1 rank=0\nfinalize c\n");
     let ended = run(command.env("NCCL_OTF2_TOGGLE_SIGNAL", "USR2")).with_code(0);
-    assert!(ended.stderr.contains("NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL"), "{ended}");
+    assert!(ended.stderr.contains("NCCL_OTF2_TOGGLE_SIGNAL: the same signal as NCCL_OTF2_DUMP_SIGNAL"), "{ended}");
 }

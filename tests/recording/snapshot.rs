@@ -130,6 +130,6 @@ fn without_a_running_process_the_tool_says_so() {
     let scratch = Scratch::new();
     let _ended = run(&mut scratch.script("init c ranks=1 rank=0\nfinalize c\n")).with_code(0);
     let ended = run(&mut dump(&scratch)).with_code(2);
-    assert!(ended.stderr.contains("no process records here any more"), "{ended}");
+    assert!(ended.stderr.contains("no process is recording here any more"), "{ended}");
     assert!(!scratch.out().join("dump").exists(), "the request is gone");
 }

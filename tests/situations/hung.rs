@@ -56,19 +56,19 @@ fn who_holds_up_a_job_is_named_however_it_ends() {
         let watched = run(tool(&scratch, "watch").arg(&out).arg("--once")).with_code(1);
         assert!(watched.stdout.contains("HANG: "), "{name}: {watched}");
         let text = run(tool(&scratch, "hang").arg(&out).args(["--after", "600"])).with_code(1);
-        assert!(text.stdout.contains("before its journals became the archive"), "{name}: {text}");
+        assert!(text.stdout.contains("judged from the journals; kept in"), "{name}: {text}");
         assert!(!text.stdout.contains("under way"), "{name}: of what is over nothing is: {text}");
         assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");
 
         let stats = run(tool(&scratch, "stats").arg(&out)).with_code(0);
         // Of these two a third rank of `world` never came; nothing else is missing in the others.
         let is_cut = ["never came", "two communicators in different orders"].contains(name);
-        assert_eq!(stats.stdout.contains("The recording is not complete"), is_cut, "{name}: {stats}");
+        assert_eq!(stats.stdout.contains("The recording is incomplete"), is_cut, "{name}: {stats}");
         let top = run(tool(&scratch, "top").arg(&out).arg("--once"));
         assert!(top.stdout.contains("the job is over") && !top.stdout.contains("cannot be read"), "{name}: {top}");
 
         let over = run(tool(&scratch, "dump").arg(&out).args(["--wait", "1"])).with_code(2);
-        assert!(over.stderr.contains("no process records here any more; the archive is "), "{name}: {over}");
+        assert!(over.stderr.contains("no process is recording here any more; the archive is "), "{name}: {over}");
 
         let by_hand = scratch.path().join("copy");
         let finalized = run(tool(&scratch, "finalize").arg(&by_hand));

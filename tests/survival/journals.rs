@@ -122,7 +122,7 @@ fn a_journal_of_another_process_is_neither_read_nor_removed() {
         assert_eq!(report["archive"]["processes"], 1, "{ended}");
         assert_eq!(report["parts"][1]["state"], "failed", "{ended}");
         let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();
-        assert!(reason.contains("not of the process of this part"), "{ended}");
+        assert!(reason.contains("not of this part's process"), "{ended}");
         assert!(theirs.join("1.0").exists() && journal.join("1.0").exists());
     }
 }
@@ -188,7 +188,7 @@ fn a_part_without_process_json_is_known_by_its_name() {
     fs::rename(first.join("journal"), second.join("journal")).expect("moved");
     let ended = run(&mut finalize(&scratch.out())).with_code(2);
     let reason = report(&ended)["parts"][1]["reason"].to_string();
-    assert!(reason.contains("not of the process of this part"), "{ended}");
+    assert!(reason.contains("not of this part's process"), "{ended}");
     assert!(second.join("journal/1.0").exists(), "{ended}");
 }
 
@@ -208,7 +208,7 @@ fn readers_name_a_journal_of_another_process() {
     for arguments in [&["hang"][..], &["print"], &["metrics", "--once"]] {
         let at = if arguments[0] == "print" { second.clone() } else { scratch.out() };
         let ended = run(scratch.tool(arguments).arg(at));
-        assert!(format!("{ended}").contains("not of the process of this part"), "{arguments:?}: {ended}");
+        assert!(format!("{ended}").contains("not of this part's process"), "{arguments:?}: {ended}");
         assert!(!ended.stdout.contains("AllReduce"), "{arguments:?}: {ended}");
     }
 }
@@ -235,7 +235,7 @@ fn a_journal_that_is_elsewhere_is_named() {
     assert!(away.contains("/local/journals/of-job on node7: run `nccl-otf2 finalize"), "{away}");
     recorded_on("here", &journal::host::boot_id());
     let gone = reason();
-    assert!(gone.contains("/local/journals/of-job, which is not there any more"), "{gone}");
+    assert!(gone.contains("/local/journals/of-job, which no longer exists"), "{gone}");
 }
 
 /// A part that was written of a running process has not all: that stays said when its journal is out of reach.

@@ -172,7 +172,7 @@ fn a_job_of_somebody_else_is_not_taken_for_none() {
         let ended = run(&mut as_nobody(&command)).with_code(2);
         let said = &ended.stderr;
         assert!(said.contains("Permission denied"), "{verb}: {ended}");
-        assert!(said.contains("for its user only"), "{verb}: {ended}");
+        assert!(said.contains("only the user who recorded it"), "{verb}: {ended}");
     }
 }
 

@@ -86,5 +86,5 @@ fn a_name_that_tensorboard_does_not_find_is_refused() {
     assert!(ended.stderr.contains("-o trace.pb.xplane.pb"), "{ended}");
     let mut tool = scratch.tool(&["export", "--format", "perfetto", "out", "--into", "a.xplane.pb", "-o", "b"]);
     let ended = run(&mut tool).with_code(2);
-    assert!(ended.stderr.contains("--into: only --format kineto and xplane take traces"), "{ended}");
+    assert!(ended.stderr.contains("--into: only for --format kineto and xplane"), "{ended}");
 }

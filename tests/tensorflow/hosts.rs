@@ -95,7 +95,7 @@ fn ranks_are_put_into_the_profile_of_their_host() {
 
     // Of one profile the other host's ranks are left out, and said.
     let said: Value = serde_json::from_str(&into(&scratch, &["one.xplane.pb", "--into", names[1]], 0)).expect("JSON");
-    assert_eq!(said["left_out"][0]["reason"], "records of processes on hosts of which no profile was given", "{said}");
+    assert_eq!(said["left_out"][0]["reason"], "records of processes on hosts without a given profile", "{said}");
 
     // A profile that does not say its host is refused, unless ranks of one host are chosen.
     let nameless = scratch.path().join("nameless.xplane.pb");

@@ -56,8 +56,10 @@ impl Baseline {
         }
         let classes = || report.operations.iter().filter(|class| class.busbw.is_some());
         let (all, compared) = (classes().count(), classes().filter(|class| class.baseline.is_some()).count());
-        let mut sentence =
-            format!("{name} has a bus bandwidth for {compared} of {all} classes of collectives, of any data type");
+        let mut sentence = format!(
+            "{name} has bus bandwidths for {compared} of {all} classes of collectives; data types are not \
+                compared"
+        );
         sentence += &match compared {
             0 => format!(": it has {}.", self.described()),
             _ => ".".to_owned(),
@@ -151,12 +153,12 @@ fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns
     let ((function, _, ranks), sum) = low.max_by(|(_, a), (_, b)| lost_ns(a).total_cmp(&lost_ns(b)))?;
     let (share, busbw) = (sum.baseline_ns / sum.spent_ns, sum.busbw_ns / sum.spent_ns);
     Some(format!(
-        "{function} of {} on {ranks} ranks has {:.0} % of the baseline's bus bandwidth, {} of {}{}.",
+        "{function} of {} on {ranks} ranks reaches {:.0} % of the baseline's bus bandwidth, {} of {}{}.",
         bytes(sum.bytes),
         share * 100.0,
         bandwidth(share * busbw),
         bandwidth(busbw),
-        if sum.is_transfer { ", without the waiting for the last rank" } else { "" }
+        if sum.is_transfer { ", not counting the wait for the last rank" } else { "" }
     ))
 }
 
@@ -247,8 +249,8 @@ mod tests {
             };
             let communicators = [2, 2, 4].map(|ranks| Communicator { ranks, ..Communicator::default() });
             let classes = [class(0, 0.5, 60), class(1, 0.5, 60), class(2, 0.9, 500)];
-            let wanted = "ncclAllReduce of 1 MiB on 2 ranks has 50 % of the baseline's bus bandwidth, 2.00 GB/s of 4.00 GB/s, \
-                      without the waiting for the last rank.";
+            let wanted = "ncclAllReduce of 1 MiB on 2 ranks reaches 50 % of the baseline's bus bandwidth, 2.00 GB/s of \
+                4.00 GB/s, not counting the wait for the last rank.";
             assert_eq!(low(&classes, &communicators, 1000).as_deref(), Some(wanted));
             assert_eq!(low(&classes, &communicators, 2000), None, "too little time");
             assert_eq!(low(&classes[2..], &communicators, 1000), None, "near enough");

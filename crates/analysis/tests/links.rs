@@ -121,7 +121,7 @@ fn links_between_racks_are_another_kind() {
     for seed in 0..seeds() {
         let found = report(&ring(seed, Disturbance::Racks { factor: 1.5 }));
         assert!(links(&found).is_empty(), "{}", found.verdict.line);
-        let kind = found.verdict.basis.iter().find(|line| line.contains("another kind of link"));
+        let kind = found.verdict.basis.iter().find(|line| line.contains("a different kind of link"));
         assert!(kind.is_some_and(|line| line.starts_with("2 links")), "{:#?}", found.verdict.basis);
     }
 }

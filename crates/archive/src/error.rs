@@ -11,13 +11,13 @@ pub enum Error {
     Io { operation: &'static str, path: PathBuf, source: io::Error },
     /// The system did not read a file that is there.
     #[error(
-        "{}: {source} (try again; if the file stays unreadable, move it away, and what the others have is written)",
+        "{}: {source} (try again; if the file stays unreadable, move it away, and the other files are written)",
         path.display()
     )]
     Unreadable { path: PathBuf, source: io::Error },
     #[error(
-        "{}: {source}; whether the part was written to its end is not known (try again; if the file stays unreadable, \
-         move it away, and `nccl-otf2 finalize` makes it anew)",
+        "{}: {source}; it is unknown whether the part is complete (try again; if the file stays unreadable, move it \
+        away, and `nccl-otf2 finalize` writes it again)",
         path.display()
     )]
     UnreadableMark { path: PathBuf, source: io::Error },
@@ -28,22 +28,23 @@ pub enum Error {
     #[error("{}: {source}", path.display())]
     Otf2 { path: PathBuf, source: otf2::Error },
     /// The time limit was reached. Nothing was changed, and the journal still exists.
-    #[error("{}: the time limit was reached before all was written; `nccl-otf2 finalize` writes it from the journal", path.display())]
+    #[error("{}: the time limit was reached before everything was written; `nccl-otf2 finalize` writes it from the \
+        journal", path.display())]
     Deadline { path: PathBuf },
     /// A part's manifest or another of its files cannot be parsed or made.
     #[error("{}: {reason}", path.display())]
     Manifest { path: PathBuf, reason: String },
     #[error(
-        "{}: format {found} is not what this version reads ({known}): use the nccl-otf2 that belongs to the plugin \
-         that wrote it",
+        "{}: format {found}, but this version reads {known}: use the nccl-otf2 that belongs to the plugin that wrote \
+        it",
         path.display()
     )]
     ManifestFormat { path: PathBuf, found: u32, known: u32 },
     /// Parts cannot be written with another level because their journals are gone. Nothing was changed.
     #[error(
-        "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \
-         (NCCL_OTF2_KEEP_JOURNAL=1, `nccl-otf2 run --keep-journal` and `nccl-otf2 finalize --keep-journal` keep them) or lie on \
-         another host; the first is {}",
+        "{} of the parts cannot be written again, so nothing was changed: their journals were removed when they were \
+        written (NCCL_OTF2_KEEP_JOURNAL=1, `nccl-otf2 run --keep-journal` and `nccl-otf2 finalize --keep-journal` \
+        keep them) or lie on another host; the first is {}",
         count,
         first.display()
     )]
@@ -53,15 +54,16 @@ pub enum Error {
         first: PathBuf,
     },
     #[error(
-        "{}: has {records} records, and {written} were written from it before: part of it was removed, the part stays as it is",
+        "{}: has {records} records, but {written} were written from it before: some were removed, so the part stays \
+        as it is",
         path.display()
     )]
     Shrunk { path: PathBuf, records: u64, written: u64 },
     #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
     NoParts { path: PathBuf },
     #[error(
-        "{}: is not of an archive, so no archive was put in its place (move it away, then run `nccl-otf2 finalize`; or \
-         let the job record into another directory)",
+        "{}: does not belong to an archive, so it was not replaced (move it away, then run `nccl-otf2 finalize`; or \
+        let the job record into another directory)",
         path.display()
     )]
     Foreign { path: PathBuf },
@@ -71,9 +73,11 @@ pub enum Error {
         path.display()
     )]
     PartsGone { path: PathBuf, part: String },
-    #[error("{}: another process is putting the archive in place (remove this file if it is not running any more)", path.display())]
+    #[error("{}: another process is putting the archive in place (remove this file if that process is no longer \
+        running)", path.display())]
     Busy { path: PathBuf },
-    #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]
+    #[error("{}: this process was silent for a minute, and another has taken over: nothing was put in place (run \
+        `nccl-otf2 finalize` again)", path.display())]
     TakenOver {
         /// The lock file that names the new holder, if it exists.
         path: PathBuf,

@@ -381,14 +381,14 @@ fn lacks_its_end(part: &Path) -> Option<String> {
         Ok(target) => elsewhere(part, &target),
         Err(_) => "its journal is gone".to_owned(),
     };
-    Some(format!("was written while its process ran, and not again since: {why}"))
+    Some(format!("was written while its process was running, and not again since: {why}"))
 }
 
 /// Why a journal outside the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
 fn elsewhere(part: &Path, target: &Path) -> String {
     let (target, process) = (target.display(), read_process(part).0);
     if process.boot_id.is_empty() || process.boot_id == host::boot_id() {
-        return format!("its journal was put into {target}, which is not there any more");
+        return format!("its journal was in {target}, which no longer exists");
     }
     format!("its journal is in {target} on {}: run `nccl-otf2 finalize` there", process.host)
 }
@@ -508,7 +508,7 @@ fn written(part: &Path) -> Result<PartProgress, String> {
 pub(crate) fn why_missing(part: &Path, progress: &dyn Progress) -> Option<String> {
     if has_written_files(part) {
         let reason = put_mark(part, progress).err()?;
-        return Some(format!("its mark `done` and its journal are lost, and it cannot be used without: {reason}"));
+        return Some(format!("its mark `done` and its journal are lost, and it cannot be used without them: {reason}"));
     }
     has_begun(part).then(|| format!("its process recorded, and its journal is lost: {}", part.join(JOURNAL).display()))
 }

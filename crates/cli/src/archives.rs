@@ -23,7 +23,7 @@ pub(crate) const PAGE: &str = "report.html";
 /// Advice on where a recording is.
 const NAMES: &str = "name the directory of `nccl-otf2 run -o` or NCCL_OTF2_DIR; without these it is \
     nccl-otf2-COMMAND-JOB where the job was started";
-const SHARING: &str = "a recording is for its user only, who can share it: chmod -R g+rX";
+const SHARING: &str = "only the user who recorded it may read it; to share it: chmod -R g+rX";
 
 /// Whether a path exists; an error if that cannot be determined, instead of reporting it as missing.
 fn is_there(path: &Path) -> Result<bool> {
@@ -32,7 +32,7 @@ fn is_there(path: &Path) -> Result<bool> {
             io::ErrorKind::PermissionDenied => format!(" ({SHARING})"),
             _ => String::new(),
         };
-        let text = format!("cannot look into {}{advice}", path.parent().unwrap_or(path).display());
+        let text = format!("cannot read {}{advice}", path.parent().unwrap_or(path).display());
         Error::new(source).context(text)
     })
 }
@@ -78,7 +78,7 @@ pub(crate) fn note_other_jobs(path: &Path) {
     let is_new = || NOTED.lock().insert(directory(path).to_owned());
     if !others.is_empty() && is_new() {
         output::note(format_args!(
-            "{} holds the recordings of other jobs, too, which are not part of this: {}",
+            "{} also holds recordings of other jobs, which are not included: {}",
             directory(path).display(),
             others.join(", ")
         ));
@@ -102,19 +102,19 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
             let is_empty = fs::read_dir(path.join(PARTS)).is_ok_and(|mut entries| entries.next().is_none());
             ensure!(
                 !is_empty,
-                "{shown}: no process recorded anything; `nccl-otf2 doctor` finds most of the usual reasons"
+                "{shown}: no process recorded anything; `nccl-otf2 doctor` finds most of the usual causes"
             );
             bail!(
-                "{shown}: no archive yet, only what the processes recorded. While the job runs, `nccl-otf2 top {word}` \
-                 shows its operations, and `nccl-otf2 dump {word}` makes an archive of it so far; once it has ended, \
-                 `nccl-otf2 finalize {word}` makes the archive"
+                "{shown}: no archive yet, only recordings of processes. While the job runs, `nccl-otf2 top {word}` \
+                shows its operations, and `nccl-otf2 dump {word}` makes an archive of the recording so far; once the \
+                job has ended, `nccl-otf2 finalize {word}` makes the archive"
             );
         }
         return match named_otherwise(path).as_slice() {
             [] => bail!("{shown}: no archive here: neither {ANCHOR}, nor another *.otf2, nor {PARTS}/; {NAMES}"),
             [only] => Ok(only.clone()),
             [first, .., last] => bail!(
-                "{shown}: several archives are here, from {} to {}: name one of them",
+                "{shown}: several archives here, from {} to {}: name one of them",
                 first.display(),
                 last.display()
             ),
@@ -124,7 +124,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     let path =
         if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
     let is_anchor = path.extension().is_some_and(|extension| extension == "otf2");
-    ensure!(is_anchor, "{}: not the anchor file of an archive, whose name ends in .otf2", path.display());
+    ensure!(is_anchor, "{}: not the anchor file of an archive: its name must end in .otf2", path.display());
     Ok(path)
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn remedy(error: &Error) -> Option<String> {
 pub(crate) fn remedy_of(file: &Path) -> Option<String> {
     let mut jobs = file.ancestors().skip(1).take(2).filter(|directory| directory.join(PARTS).is_dir());
     let job = jobs.next().map(|job| if job == Path::new("") { Path::new(".") } else { job })?;
-    Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", shell_word(job)))
+    Some(format!("the parts still exist: `nccl-otf2 finalize {}` makes the archive again", shell_word(job)))
 }
 
 /// Whether the path is an archive: an anchor file, or a directory that contains one.

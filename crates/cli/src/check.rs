@@ -111,7 +111,7 @@ fn text(report: &Report) -> Text {
     }
     if !report.not_applicable.is_empty() {
         text.line(format_args!(
-            "not applicable, the archive was not made by this project: {}",
+            "not applicable, because this project did not make the archive: {}",
             report.not_applicable.join(", ")
         ));
     }

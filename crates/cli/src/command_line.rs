@@ -64,7 +64,7 @@ impl AvailableValues {
 
     pub(crate) fn has_communicators(&self, wanted: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
         match wanted.iter().find(|name| !is_there(name)) {
-            Some(name) => bail!("no communicator is called {name}: {} has {}", self.what, names(&self.communicators)),
+            Some(name) => bail!("no communicator named {name}: {} has {}", self.what, names(&self.communicators)),
             None => Ok(()),
         }
     }
@@ -113,7 +113,7 @@ impl AvailableValues {
             _ if found > 0 => Ok(()),
             [one] => bail!("nothing in {} matches {one}", self.what),
             all => bail!(
-                "nothing in {} matches all of {}: each of them alone matches something",
+                "nothing in {} matches all of {}, although each of them alone matches something",
                 self.what,
                 all.join(", ")
             ),

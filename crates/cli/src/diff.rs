@@ -134,7 +134,7 @@ fn groups(groups: &[Group]) -> NumberTable {
         difference.map_or(Cell::None, |difference| Cell::Time(difference.difference_ns))
     }
     NumberTable::from_rows(
-        "operations, B against A",
+        "operations, B compared with A",
         groups,
         &[
             ("function", |row| Cell::Text(row.b.function.clone())),
@@ -166,7 +166,7 @@ fn bound(median: &Difference, at: usize) -> Cell {
 
 fn ranges(ranges: &[RangeChange]) -> NumberTable {
     NumberTable::from_rows(
-        "ranges of the program, B against A",
+        "ranges of the program, B compared with A",
         ranges,
         &[
             ("range", |row| Cell::Text(path_of_ranges(&row.path))),

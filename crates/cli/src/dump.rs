@@ -58,10 +58,10 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     if standing.there.is_empty() {
         if standing.awaited.is_empty() {
             if let Ok(anchor) = archives::anchor(out) {
-                bail!("{}: no process records here any more; the archive is {}", out.display(), anchor.display());
+                bail!("{}: no process is recording here any more; the archive is {}", out.display(), anchor.display());
             }
             bail!(
-                "{}: no process records here any more; `nccl-otf2 finalize {}` makes the archive",
+                "{}: no process is recording here any more; `nccl-otf2 finalize {}` makes the archive",
                 out.display(),
                 shell_word(out)
             );
@@ -89,7 +89,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     if !standing.over.is_empty() {
         let number = plural(standing.over.len() as u64, "process has", "processes have");
         text.line(format_args!(
-            "{number} ended before: `nccl-otf2 finalize {}` has what they recorded",
+            "{number} ended before: `nccl-otf2 finalize {}` makes an archive that includes them",
             shell_word(out)
         ));
     }
@@ -126,7 +126,8 @@ fn withdraw(out: &Path, asked: &SnapshotRequest) -> Result<()> {
 fn silent(standing: &SnapshotProgress, seconds: u64) -> String {
     let names: Vec<&str> = standing.awaited.iter().map(|(name, _)| name.as_str()).collect();
     format!(
-        "no answer within {} from {}: stopped, on a host that does not see this directory, or dead there (--wait gives them longer)",
+        "no answer within {} from {}: stopped, on a host that does not see this directory, or dead on another host \
+        (--wait sets a longer time)",
         plural(seconds, "second", "seconds"),
         names.join(", ")
     )
@@ -173,7 +174,8 @@ pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
     let none_here = (now.processes.is_empty() && now.processes_elsewhere > 0).then(|| {
         let elsewhere = plural(now.processes_elsewhere, "process is", "processes are");
         format!(
-            "no process of this host is followed: {elsewhere} on other hosts or of other boots, and followed only there"
+            "no process of this host to follow: {elsewhere} on other hosts or of other boots, and can be followed \
+            only there"
         )
     });
     now.unreadable.iter().cloned().chain(of_processes).chain(none_here)

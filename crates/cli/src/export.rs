@@ -119,7 +119,7 @@ impl Format {
             Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing",
             Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"",
             #[cfg(feature = "parquet")]
-            Self::Parquet => "ask it: docs/EXPORTS.md has questions for DuckDB, Dask and Spark",
+            Self::Parquet => "query it: docs/EXPORTS.md has examples for DuckDB, Dask and Spark",
             Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE",
             Self::Chakra => {
@@ -169,15 +169,15 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         // What another program recorded is in the file in any case.
         if outcome.events == 0 && into.is_empty() {
             let what = match request.format {
-                Format::Chakra | Format::NcclTests => "no operation of NCCL to export",
-                _ if request.has_tables() => "no row of the wanted tables, or none that the filters keep",
+                Format::Chakra | Format::NcclTests => "no NCCL operation to export",
+                _ if request.has_tables() => "the wanted tables have no rows, or the filters keep none",
                 _ => "no event to export in this format",
             };
             let reasons =
                 outcome.left_out.iter().map(|left_out| format!("{} {}", count(left_out.events), left_out.reason));
             let left_out = [String::new()].into_iter().chain(reasons).collect::<Vec<_>>().join("; left out: ");
             let anchor = trace.anchor.display();
-            bail!("{anchor}: {what}{left_out}; `nccl-otf2 info` says what was recorded");
+            bail!("{anchor}: {what}{left_out}; `nccl-otf2 info` shows what was recorded");
         }
         Ok((outcome, Exit::Well))
     })
@@ -224,18 +224,18 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
 
 fn refuse_wrong(request: &Request) -> Result<()> {
     if request.counters && request.format != Format::Perfetto {
-        bail!("--counters: only --format perfetto draws them");
+        bail!("--counters: only for --format perfetto");
     }
     #[cfg(feature = "parquet")]
     if request.has_tables() && request.format != Format::Parquet {
-        bail!("--table: only --format parquet has tables");
+        bail!("--table: only for --format parquet");
     }
     // Several profiles are copied into a directory, under their own names.
     let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
     match request.format {
         Format::Kineto | Format::Xplane => {}
         _ if request.into.is_empty() => {}
-        _ => bail!("--into: only --format kineto and xplane take traces"),
+        _ => bail!("--into: only for --format kineto and xplane"),
     }
     if is_xplane && !request.out.to_string_lossy().ends_with(XPLANE) {
         let name = request.out.display();
@@ -296,10 +296,13 @@ pub(crate) struct CommunicatorsJson {
 /// Exports one archive per communicator, for Scalasca's analyser.
 pub(crate) fn export_communicators(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) -> Result<Exit> {
     if !is_nccl(&trace.archive) || is_merged(&trace.archive) {
-        bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
+        bail!("{} is not an archive of NCCL alone", trace.anchor.display());
     }
     if !(filter.functions.is_empty() && filter.ranks.is_empty() && filter.from_ns.or(filter.to_ns).is_none()) {
-        bail!("--rank, --function, --from and --to: the analyser needs all that all ranks did; only --comm goes");
+        bail!(
+            "--rank, --function, --from and --to: not for scalasca, whose analyser needs everything that all ranks \
+            did; only --comm"
+        );
     }
     let staging = Staging::create(out)?;
     let lacks = complete::incompleteness(trace);
@@ -422,7 +425,7 @@ fn communicators_text(all: &[Exported]) -> Text {
         let events = plural(exported.events_moved, "event", "events");
         let most_ns = exported.moved_ns;
         text.line(format_args!(
-            "{}: {events} moved by up to {most_ns} ns, so that no two of a rank share a time",
+            "{}: {events} moved by up to {most_ns} ns, so that no two events of a rank share a time",
             exported.name
         ));
     }

@@ -199,12 +199,14 @@ impl Report {
                     let events = part.events.unwrap_or(0);
                     text.line(format_args!("{name}: written, {}", plural(events, "event", "events")));
                 }
-                "live" => text
-                    .line(format_args!("{name}: still running, left alone (--include-live writes what it has so far)")),
+                "live" => text.line(format_args!(
+                    "{name}: still running, skipped (--include-live writes what it has recorded so \
+                        far)"
+                )),
                 "empty" => text.line(format_args!("{name}: recorded nothing")),
                 "failed" => {
                     let reason = part.reason.as_deref().unwrap_or_default();
-                    text.line(format_args!("{name}: cannot go into the archive: {reason}"));
+                    text.line(format_args!("{name}: cannot be written into the archive: {reason}"));
                 }
                 _ => {}
             }
@@ -234,7 +236,7 @@ impl Report {
                 text.line("nothing to do");
             }
             Some(summary) => summary.print(&mut text),
-            None => text.line("no archive: no part is written"),
+            None => text.line("no archive: no part has been written"),
         }
         if let Some(hang) = &self.hang {
             text.line(&hang.text);
@@ -432,15 +434,15 @@ fn keep(archive: &Path, mut report: HangReport) -> Ending {
 }
 
 /// What a selection of ranks means.
-pub(crate) const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies, \
-    phases, steps and the waiting and skew in operations are of all ranks.";
+pub(crate) const OF_ALL_RANKS: &str = "--rank selects rows, counts and durations; the verdict, causes, channels, \
+    anomalies, phases, steps and the waiting and skew in operations are those of all ranks.";
 
 /// The error for an archive that opens but cannot be analysed.
 pub(crate) fn unreadable(error: otf2::Error) -> Error {
     let is_refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
     let context = match &error {
         otf2::Error::Io { source, .. } if is_refused(source) => "cannot read the archive",
-        _ => "the archive is damaged, `nccl-otf2 check` says more",
+        _ => "the archive is damaged; run `nccl-otf2 check` for details",
     };
     Error::new(error).context(context)
 }
@@ -485,7 +487,7 @@ pub(crate) fn add_baseline(report: &mut StatisticsReport, path: &Path) -> Result
     baseline.add_to_report(report, &shown());
     if report.operations.iter().all(|class| class.baseline.is_none()) {
         let sentence = report.verdict.basis.last().map_or("", String::as_str);
-        output::note(format_args!("nothing of the baseline fits: {sentence}"));
+        output::note(format_args!("the baseline has nothing to compare with: {sentence}"));
     }
     Ok(())
 }
@@ -568,7 +570,8 @@ pub(crate) fn make_parent(wanted: &Path) -> Result<&Path> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    fs::create_dir_all(parent).with_context(|| format!("cannot make {}; -o names another place", parent.display()))?;
+    fs::create_dir_all(parent)
+        .with_context(|| format!("cannot create {}; name another path with -o", parent.display()))?;
     Ok(parent)
 }
 
@@ -578,14 +581,14 @@ pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
     let is_of_archive = wanted.extension().is_some_and(|text| otf2::FILE_EXTENSIONS.iter().any(|own| text == *own));
     ensure!(
         !is_of_archive || !wanted.exists(),
-        "{} is a file of an archive; name another one with -o",
+        "{} is a file of an archive; name another file with -o",
         wanted.display()
     );
     regular_files::refuse_other_than_file(wanted)
-        .with_context(|| format!("cannot replace {}; name another one with -o", wanted.display()))?;
+        .with_context(|| format!("cannot replace {}; name another file with -o", wanted.display()))?;
     ensure!(
         !wanted.exists() || is_page(wanted),
-        "{} exists and is not a page; name another one with -o, or remove it",
+        "{} exists and is not a page; name another file with -o, or remove it",
         wanted.display()
     );
     Ok(())
@@ -602,7 +605,7 @@ fn is_page(path: &Path) -> bool {
 
 /// Elsewhere, `-` means stdout.
 fn refuse_dash(wanted: &Path) -> Result<()> {
-    ensure!(wanted != Path::new("-"), "-: this is not written to stdout; ./- names a file that is called so");
+    ensure!(wanted != Path::new("-"), "-: cannot write to stdout; use ./- for a file of that name");
     Ok(())
 }
 
@@ -610,7 +613,7 @@ fn refuse_dash(wanted: &Path) -> Result<()> {
 pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     refuse_dash(wanted)?;
     if fs::symlink_metadata(wanted).is_ok() {
-        bail!("{} exists already; name another one with -o, or remove it", wanted.display());
+        bail!("{} exists already; name another path with -o, or remove it", wanted.display());
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ are not compared, and the report says so.
 
 The more is recorded, the more the report can say. NCCL_OTF2_EVENTS=light shows which rank called what; standard (the \
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
-what the GPU does. docs/HANG.md explains the report
+what the GPU does. docs/HANG.md explains the report.
 
 NVTX ranges of NCCL and of the program, which `run` records, show which NCCL call each rank is in, also while \
 communicators are created, split or destroyed, and which part of the program, such as `load_batch`.
@@ -118,8 +118,8 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
     }
     if report.after_ns != ns(request.after) {
         output::note(format_args!(
-            "the verdict was made with --after {} when the job was over, and is kept; to judge the \
-             archive by another: `nccl-otf2 hang --after {} {}`",
+            "the verdict was made with --after {} when the job was over; to judge the archive with another value: \
+            `nccl-otf2 hang --after {} {}`",
             time(report.after_ns),
             request.after,
             archives::directory(&request.path).join(ANCHOR).display()
@@ -155,7 +155,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     rest(&mut text, waiting.len(), all, "communicators where ranks wait");
     if !quiet.is_empty() {
         let communicators = plural(quiet.len() as u64, "communicator", "communicators");
-        text.paragraph(format_args!("{communicators} where nobody waits: see --all"));
+        text.paragraph(format_args!("{communicators} without waiting ranks: see --all"));
     }
     if !report.unknown.is_empty() {
         text.paragraph("Not known:");
@@ -171,7 +171,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
 fn origin(report: &Report, text: &mut Text) {
     if report.archive_events.is_some() {
         let at = output::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
-        text.line(format_args!("  (as it was on {at}, before its journals became the archive; kept in {FILE})"));
+        text.line(format_args!("  (as of {at}, judged from the journals; kept in {FILE})"));
     } else if report.is_of_archive() {
         text.line("  (from the archive)");
     }
@@ -209,7 +209,7 @@ fn grounds(report: &Report, text: &mut Text) {
     }
     match verdict.confidence.as_deref() {
         Some("likely") => text.line("  likely, not certain: a part of this is not recorded"),
-        Some("cannot-tell-whom") => text.line("  which rank is at fault, the recording does not show"),
+        Some("cannot-tell-whom") => text.line("  the recording does not show which rank is at fault"),
         Some("below-nccls-calls") => text.line("  the cause is below NCCL's calls: GPU, driver or network"),
         _ => {}
     }
@@ -258,7 +258,8 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     match (inside.is_empty(), report.reports_calls) {
         (true, _) if report.reports_all_calls => text.line("inside NCCL: nobody"),
         (true, true) => text.line(
-            "inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
+            "inside NCCL: nobody, as far as recorded calls show (those that create, split or destroy communicators \
+            are not reported)",
         ),
         (true, false) => text.line("inside NCCL: not known, calls are not recorded"),
         (false, _) => {}
@@ -291,7 +292,7 @@ fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
     rest(text, comm.messages.len(), all, "messages");
     if let Some(late) = &comm.straggler {
         text.line(format_args!(
-            "  comes last        {}, in {} of the last {} collectives that all ranks called, by {} in the median",
+            "  comes last        {}, in {} of the last {} collectives that all ranks called, by a median of {}",
             comm.named(&[late.rank]),
             late.times,
             late.of,

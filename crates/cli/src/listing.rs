@@ -70,7 +70,7 @@ pub(crate) fn print(request: &Request) -> Result<Exit> {
         paths => {
             if let Some(path) = paths.iter().find(|path| is_archive(path)) {
                 bail!(
-                    "{}: an archive has all processes already: print it alone, or journals ({PARTS}/…) only",
+                    "{}: an archive already has all processes: print the archive alone, or only journals ({PARTS}/…)",
                     path.display()
                 );
             }
@@ -88,7 +88,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     if let Some(kind) = unknown.first() {
         let names: Vec<&str> =
             Kind::ALL.iter().map(|kind| kind.name()).chain([values::GPU_KIND, values::RANGE_KIND]).collect();
-        bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
+        bail!("--kind {kind}: no such kind; the kinds are {}", names.join(", "));
     }
     let mut processes = Vec::new();
     let mut unread = Vec::new();

@@ -63,7 +63,7 @@ pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
                 ControlFlow::Break(())
             }
         })
-        .context("the archive cannot be read, `nccl-otf2 check` says more")?;
+        .context("the archive cannot be read; run `nccl-otf2 check` for details")?;
     written?;
     if reading.is_held_back {
         reading.release(&mut output)?;
@@ -83,7 +83,7 @@ fn remark(trace: &Trace) -> Exit {
     if problems > 0 {
         let problems = plural(problems, "problem", "problems");
         output::note(format_args!(
-            "{}: {problems} when it was written, which `nccl-otf2 info` lists",
+            "{}: {problems} when it was written; `nccl-otf2 info` lists them",
             trace.anchor.display()
         ));
     }
@@ -98,7 +98,7 @@ fn refuse_unknown(filter: &Filter) -> Result<()> {
         return Ok(());
     };
     bail!(
-        "--kind {kind}: there is no such kind; there are NCCL's {}; and OTF2's records {}",
+        "--kind {kind}: no such kind; the kinds are NCCL's {}; and OTF2's records {}",
         // An archive has no events of unknown kinds.
         kinds().filter(|kind| *kind != Kind::Unknown.name()).collect::<Vec<_>>().join(", "),
         NAMES.join(", ")

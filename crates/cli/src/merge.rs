@@ -111,8 +111,8 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
             staging.put_in_place()?;
             if readers == Readers::Scalasca && report.has_calls_twice {
                 output::note(
-                    "Score-P was shown NCCL's calls while the job ran: the report will have them beside the operations, \
-                     under the same names (NCCL_OTF2_SCOREP=off)",
+                    "NCCL calls were shown to Score-P while the job ran: the report will have them besides the \
+                    operations, under the same names (NCCL_OTF2_SCOREP=off avoids this)",
                 );
             }
             for communicator in &written.left_out {
@@ -142,7 +142,7 @@ fn anchor(path: &Path) -> Result<PathBuf> {
     }
     let anchor = archives::anchor(path);
     if anchor.is_err() && path.join(SETTINGS).exists() {
-        bail!("{}: Score-P was here and wrote no trace: it does so with SCOREP_ENABLE_TRACING=true", path.display());
+        bail!("{}: Score-P wrote no trace here; set SCOREP_ENABLE_TRACING=true", path.display());
     }
     anchor
 }
@@ -163,11 +163,11 @@ fn text(report: &Report<'_>, written: Option<&(String, WrittenArchive)>) -> Text
     table.print(&mut text);
     if report.without_nccl > 0 {
         let number = plural(report.without_nccl, "process", "processes");
-        text.line(format_args!("{number} of Score-P's did not record NCCL"));
+        text.line(format_args!("{number} of Score-P's trace did not record NCCL"));
     }
     text.line(match report.clock {
-        "guess" => "clocks: GUESSED (--align-start): where NCCL's events lie against Score-P's is not measured",
-        _ => "clocks: by the readings of both clocks in each process",
+        "guess" => "clocks: GUESSED (--align-start): the offset between NCCL's and Score-P's events was not measured",
+        _ => "clocks: aligned by readings of both clocks in each process",
     });
     if let Some(calls) = &report.calls {
         let threads = |number| plural(number, "thread", "threads");

@@ -24,7 +24,10 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     }
     let program = env::current_exe().and_then(|path| path.canonicalize());
     let program = program.map_err(|error| {
-        anyhow!("cannot find the plugin, not knowing where this program is ({error}); name it with --plugin PATH")
+        anyhow!(
+            "cannot find the plugin, because the location of this program is unknown ({error}); name the plugin \
+            with --plugin PATH"
+        )
     })?;
     find_beside(program.parent().unwrap_or(Path::new("/")))
 }
@@ -37,8 +40,8 @@ fn find_beside(directory: &Path) -> Result<PathBuf> {
     everywhere.find_map(|candidate| existing(&candidate)).ok_or_else(|| {
         let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         anyhow!(
-            "cannot find the plugin: none of these files exists: {}. Install it there (package \
-             libnccl-profiler-otf2), or name it with --plugin PATH",
+            "cannot find the plugin: none of these files exists: {}. Install the plugin there (package \
+            libnccl-profiler-otf2), or name it with --plugin PATH",
             candidates.join(", ")
         )
     })

@@ -59,7 +59,11 @@ impl Library {
     /// The profiler's name. Fails if the library is no profiler plugin.
     pub(crate) fn as_profiler(&self) -> Result<&'static str> {
         let exports = || {
-            format!("{} is no profiler plugin: it exports no ncclProfiler_v1 … {}", self.path.display(), Table::NEWEST)
+            format!(
+                "{} is not a profiler plugin: it exports none of ncclProfiler_v1 … {}",
+                self.path.display(),
+                Table::NEWEST
+            )
         };
         self.profiler.with_context(exports)
     }
@@ -88,7 +92,7 @@ impl Library {
         let length = (&cache).len().unwrap_or(0);
         let kills = if loaded > length { ", and a process that loads it is killed by SIGBUS" } else { "" };
         let shown = path.display();
-        ensure!(described <= length, "{shown} is cut short: it has {length} of {described} bytes{kills}");
+        ensure!(described <= length, "{shown} is truncated: it has {length} of {described} bytes{kills}");
         let file = ElfFile64::<Endianness, _>::parse(&cache).with_context(no_library)?;
         let texts = file.section_by_name(".rodata").and_then(|section| section.data().ok()).unwrap_or_default();
         let exports = |prefix: &str| {

@@ -109,7 +109,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     }
     ensure!(
         request.select.is_of_page(),
-        "a page of one run shows all communicators and functions: --comm and --function need --diff"
+        "--comm and --function need --diff: a page of one run always shows all communicators and functions"
     );
     let trace = archives::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(archives::PAGE));
@@ -137,10 +137,10 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let more = match &folder {
         Some(folder) => format!(", and {files} {} in {folder}", if files == 1 { "file" } else { "files" }),
         None if events_in_page == 0 && events > 0 => {
-            format!("; it has none of {events} events: a larger `--size` keeps those that matter most, `--full` all")
+            format!("; it has none of {events} events: a larger `--size` keeps the most important ones, `--full` all")
         }
         None if events_in_page < events => {
-            format!("; it has {events_in_page} of {events} events, those that matter most: `--full` keeps all")
+            format!("; it has {events_in_page} of {events} events, the most important ones: `--full` keeps all")
         }
         None => String::new(),
     };

@@ -36,7 +36,8 @@ impl Select {
     pub(crate) fn journal_filter(&self) -> Result<process::Filter> {
         if !self.function.is_empty() {
             bail!(
-                "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
+                "--function: not for journals, whose callbacks belong to no single function; use --comm, --rank, \
+                --from and --to"
             );
         }
         Ok(process::Filter::new(&self.comm, &self.rank, (self.from, self.to)))

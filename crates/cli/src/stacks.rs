@@ -39,7 +39,7 @@ pub(crate) fn collect(directory: &Path, report: &mut Report) {
     for suspect in &report.suspects {
         let Some(pid) = process_here(report, suspect).filter(|pid| !asked.contains(pid)) else { continue };
         if asked.len() == MOST {
-            output::note(format_args!("stacks: only those of the first {MOST} suspects are collected"));
+            output::note(format_args!("stacks: collected only for the first {MOST} suspects"));
             break;
         }
         asked.push(pid);
@@ -90,7 +90,7 @@ fn ask(directory: &Path, pid: u32) -> Result<(PathBuf, Vec<String>)> {
             Err(error) => why.push(format!("{debugger}: {error:#}")),
         }
     }
-    bail!("no debugger answers ({})", why.join("; "))
+    bail!("no debugger gave an answer ({})", why.join("; "))
 }
 
 /// What a debugger prints, and the innermost frames in it.

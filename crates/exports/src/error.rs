@@ -42,7 +42,7 @@ impl Outcome {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("the archive is damaged, `nccl-otf2 check` says more: {0}")]
+    #[error("the archive is damaged; run `nccl-otf2 check` for details: {0}")]
     Archive(#[from] otf2::Error),
     #[error("{operation} {}: {source}", path.display())]
     Io {

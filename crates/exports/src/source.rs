@@ -51,7 +51,7 @@ impl OtherRecords {
     /// Says what a format without metrics left out; `has_regions` if it takes regions of any writer.
     pub(crate) fn left_out(self, has_regions: bool, outcome: &mut Outcome) {
         if !has_regions {
-            let reason = "regions on locations that are not NCCL's: the format takes what NCCL did";
+            let reason = "regions on locations that are not NCCL's: the format takes only NCCL's activity";
             outcome.leave_out(self.foreign_regions, reason);
         }
         outcome.leave_out(self.metrics, "records of metrics: the format has no place for them");
@@ -258,7 +258,7 @@ pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     nccl_events::sort::sort(&mut names);
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         let name = twice[0].display();
-        return Err(Error::Refused(format!("two of the traces are called {name}: their copies would be one file")));
+        return Err(Error::Refused(format!("two of the traces are named {name}: their copies would be the same file")));
     }
     Ok(names)
 }

@@ -54,7 +54,7 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
     let trace = source.trace;
     let mut hosts = source::hosts(trace, selection.locations().iter().copied());
     if hosts.is_empty() {
-        return Err(Error::Refused("the archive has no events that are wanted".to_owned()));
+        return Err(Error::Refused("the archive has no matching events".to_owned()));
     }
     let all = hosts.clone();
     let is_folder = profiles.len() > 1;
@@ -78,7 +78,7 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
         .iter()
         .filter(|location| trace.host(trace.group(**location)).is_some_and(|node| hosts.contains(&node)));
     let records = elsewhere.map(|location| trace.events_of(*location)).sum();
-    outcome.leave_out(records, "records of processes on hosts of which no profile was given");
+    outcome.leave_out(records, "records of processes on hosts without a given profile");
     Ok(outcome)
 }
 
@@ -130,7 +130,11 @@ fn refuse_too_large(file: &File, lines: &[Line], out: &Path) -> Result<()> {
     if bytes <= MOST_BYTES {
         return Ok(());
     }
-    let why = format!("{} MiB, and TensorBoard reads 2047: choose with --from, --to, --rank or --comm", bytes >> 20);
+    let why = format!(
+        "{} MiB, but TensorBoard reads at most 2047 MiB: select a part with --from, --to, --rank or \
+        --comm",
+        bytes >> 20
+    );
     Err(Error::Refused(why))
 }
 
@@ -552,8 +556,8 @@ impl HostProfile {
                     names.push("…");
                 }
                 Err(Error::Refused(format!(
-                    "{}: it does not say which of the archive's {} hosts ({}) it was taken on, and each has a clock of \
-                     its own: call it HOST.xplane.pb, or choose ranks of one host with --rank",
+                    "{}: it does not say which of the archive's {} hosts ({}) it was taken on, and each has its own \
+                    clock: name it HOST.xplane.pb, or select ranks of one host with --rank",
                     path.display(),
                     all.len(),
                     names.join(", ")

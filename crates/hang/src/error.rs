@@ -7,21 +7,22 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     #[error(
-        "{}: no process has recorded anything here; is the plugin loaded (`nccl-otf2 doctor` and NCCL_DEBUG=INFO tell), \
-         and does it record in this directory (NCCL_OTF2_DIR)? A process begins to record in its first ncclCommInitRank; \
-         without NVTX ranges (NVTX_INJECTION64_PATH), from NCCL 2.27 on, only when all ranks have come to that",
+        "{}: no process has recorded anything here; is the plugin loaded (see `nccl-otf2 doctor` and \
+        NCCL_DEBUG=INFO), and does it record into this directory (NCCL_OTF2_DIR)? A process begins to record in its \
+        first ncclCommInitRank; from NCCL 2.27 on, without NVTX ranges (NVTX_INJECTION64_PATH), only after all ranks \
+        have called it",
         .0.display()
     )]
     NothingRecorded(PathBuf),
     #[error(transparent)]
     Parts(#[from] archive::Error),
-    #[error("{}: no archive of NCCL's events", .0.display())]
+    #[error("{}: not an archive of NCCL events", .0.display())]
     NotNccl(PathBuf),
     #[error("cannot read the archive")]
     Archive(#[from] otf2::Error),
     #[error("cannot {operation} {}", path.display())]
     Io { operation: &'static str, path: PathBuf, source: io::Error },
-    #[error("{}: not a report of `hang`, and not used; remove it", path.display())]
+    #[error("{}: not a report of `hang`, ignored; remove it", path.display())]
     NotAReport { path: PathBuf, source: serde_json::Error },
 }
 

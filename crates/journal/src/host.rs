@@ -208,7 +208,7 @@ pub fn explain_write_error(error: impl ToString) -> String {
     // libotf2 reports EFBIG in English, in its own words.
     match file_size_limit() {
         Some(bytes) if [reason, "File is too large"].iter().any(|reason| text.contains(reason)) => {
-            format!("{text}; files may have {} here: ulimit -f unlimited", in_words(bytes))
+            format!("{text}; files are limited to {} here: ulimit -f unlimited", in_words(bytes))
         }
         _ => text,
     }

@@ -51,7 +51,7 @@ pub enum Error {
     Io { path: PathBuf, source: io::Error },
     /// The system did not open or read a file that is there.
     #[error(
-        "{}: {source} (try again; if the file stays unreadable, move it away, and what the others have is written)",
+        "{}: {source} (try again; if the file stays unreadable, move it away, and the other files are written)",
         path.display()
     )]
     Unreadable { path: PathBuf, source: io::Error },
@@ -63,7 +63,8 @@ pub enum Error {
         found: u32,
     },
     /// The journal is another process's, or of another session of this one.
-    #[error("{}{target}: the journal of process {id}, which began to record at {start_ns} ns, not of the process of this part: not read, not removed (put the part's own journal in its place)", path.display())]
+    #[error("{}{target}: this is the journal of process {id}, which began to record at {start_ns} ns, not of this \
+        part's process: not read, not removed (put the part's own journal in its place)", path.display())]
     OtherProcess { path: PathBuf, target: String, id: u32, start_ns: u64 },
     /// The journal is a link, and its part does not say whose it is.
     #[error("{}{target}: the part does not say whose journal it is, so the link is not followed (process.json and the part's name say it)", path.display())]
@@ -176,7 +177,7 @@ pub(crate) fn read_record(
         return Err(format!("record of kind {record_kind:#x} with a length of {length} words"));
     }
     let Some(record) = words.get(..length) else {
-        return Err(format!("record of kind {record_kind:#x} goes past the committed bytes"));
+        return Err(format!("record of kind {record_kind:#x} extends beyond the committed bytes"));
     };
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
@@ -212,9 +213,7 @@ pub(crate) fn read_record(
             }
         },
     };
-    is_read
-        .map(|()| length)
-        .ok_or_else(|| format!("record of kind {record_kind:#x} and {length} words does not make sense"))
+    is_read.map(|()| length).ok_or_else(|| format!("record of kind {record_kind:#x} and {length} words is invalid"))
 }
 
 /// Whether a word behind the first has the mark of its place. Checks all words without branches: runs for each record.
@@ -280,7 +279,7 @@ pub(crate) fn problem_at_end(
     };
     // A running process has committed these records in the meantime.
     let is_damaged = records().is_some() && committed_now() == Some(place.committed);
-    is_damaged.then(|| place.problem(end, "records go on behind the committed bytes".to_owned(), 0))
+    is_damaged.then(|| place.problem(end, "records continue beyond the committed bytes".to_owned(), 0))
 }
 
 pub(crate) const HEADER_BYTES: usize = 8 * HEADER_WORDS;

@@ -107,12 +107,12 @@ pub(crate) fn local_curve(scorep: &ScoreP, ours: &pairing::Process) -> Result<Pi
         );
     }
     let Some(curve) = clock::local_curve(timer, &ours.anchors) else {
-        bail!("{name}: its clocks were read only once, which does not say how fast they run; guess with --align-start");
+        bail!("{name}: its clocks were read only once, so their speed is unknown; guess with --align-start");
     };
     if timer == Timer::Counter && !is_same_rate(scorep, ours) {
         bail!(
             "{name}: its counter does not run at the {} ticks per second of Score-P's trace: they were recorded on \
-             different machines. --align-start lays one over the other by a guess",
+             different machines. --align-start aligns them by a guess",
             scorep.ticks_per_second
         );
     }
@@ -149,7 +149,7 @@ fn fits(scorep: &ScoreP, ours: &pairing::Process, span: (i128, i128)) -> Result<
     };
     bail!(
         "{}: by the clocks of its host it begins {where_it_is} Score-P's trace, which is {} s long: they are not of \
-         one run, or the host was started anew between them. --align-start lays one over the other by a guess",
+        the same run, or the host was rebooted in between. --align-start aligns them by a guess",
         ours.name,
         (trace.1 - trace.0) / per_second
     )
@@ -254,9 +254,10 @@ fn for_all(inputs: &Inputs) -> Option<&'static str> {
         return Some("where NCCL's events lie is a guess");
     }
     match inputs.scoreps.as_slice() {
-        [scorep] if scorep.has_regions_of_nccl() => {
-            Some("Score-P was shown NCCL's calls while the job ran, they would be there twice (NCCL_OTF2_SCOREP=off)")
-        }
+        [scorep] if scorep.has_regions_of_nccl() => Some(
+            "NCCL calls were shown to Score-P while the job ran and would appear twice (NCCL_OTF2_SCOREP=off \
+                avoids this)",
+        ),
         [_] => None,
         _ => Some("every process has a trace of its own"),
     }
@@ -325,12 +326,12 @@ pub(crate) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
         let anchor = scorep.archive.anchor_file().display();
         if scorep.processes.len() != 1 {
             bail!(
-                "{anchor} has {} processes: several traces of Score-P's can be merged where each is of one",
+                "{anchor} has {} processes: several Score-P traces can be merged only if each is of one process",
                 scorep.processes.len()
             );
         }
         if scorep.archive.anchor_file().with_extension("marker").exists() {
-            bail!("{anchor} has markers, which would be lost; one trace of Score-P's alone keeps them");
+            bail!("{anchor} has markers, which would be lost; merge it alone to keep them");
         }
     }
     Ok(())

@@ -69,7 +69,7 @@ impl Plan {
         let is_several = scoreps.len() > 1;
         if is_several {
             if align_start.is_some() {
-                bail!("--align-start is for one trace of Score-P's");
+                bail!("--align-start needs a single Score-P trace");
             }
             alignment::refuse(&scoreps)?;
         }
@@ -119,11 +119,11 @@ fn open(anchors: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
     }
     if scoreps.is_empty() {
         bail!(
-            "all of these archives are NCCL's, none is Score-P's (which traces with SCOREP_ENABLE_TRACING=true only)"
+            "all of these archives are NCCL's, none is Score-P's (Score-P traces only with SCOREP_ENABLE_TRACING=true)"
         );
     }
     if nccls.is_empty() {
-        bail!("no archive of NCCL is among these");
+        bail!("none of these is an NCCL archive");
     }
     Ok((scoreps, nccls))
 }

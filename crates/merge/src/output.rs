@@ -131,7 +131,7 @@ fn link_events(
         return if is_written { Ok(()) } else { link(&file, &to) };
     }
     if events > 0 {
-        bail!("{}: not there, but it is said to have {events} events", file.display());
+        bail!("{}: missing, although it should have {events} events", file.display());
     }
     // Readers fail on a location without a file.
     Ok(otf2::write_stub_events(&to)?)

@@ -160,8 +160,8 @@ pub(crate) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Resu
     }
     if !without.is_empty() {
         bail!(
-            "no process of Score-P's for {}: neither host and process id nor a rank that is left fit. Say which it is \
-             with --map NCCL=SCOREP, each a rank or HOST:PROCESS_ID. Score-P has {}",
+            "no Score-P process for {}: neither host and process id nor an unmatched rank fits. Match it with --map \
+            NCCL=SCOREP, each a rank or HOST:PROCESS_ID. Score-P has {}",
             listed(&without),
             listed(&theirs.iter().map(|(_, process)| process.id.to_string()).collect::<Vec<_>>())
         );
@@ -245,7 +245,7 @@ fn apply_map(
         let one = match *index.named(scorep) {
             [] => bail!("--map: there is no {scorep} in Score-P's trace"),
             [one] => theirs[one].0,
-            _ => bail!("--map: several processes are {scorep} of a trace of Score-P's; name them by HOST:PROCESS_ID"),
+            _ => bail!("--map: several processes are {scorep} of a Score-P trace; name them by HOST:PROCESS_ID"),
         };
         let meant = nccl_index.named(nccl);
         if meant.is_empty() {
@@ -267,11 +267,7 @@ fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[ProcessMatch])
                 && is_same_host(&other.host, &process.host)
         };
         if let Some(other) = other.filter(|other| !is_same(other)) {
-            bail!(
-                "{} and {} would be the same process of Score-P's; say which is which with --map",
-                other.name,
-                process.name
-            );
+            bail!("{} and {} would be the same Score-P process; tell them apart with --map", other.name, process.name);
         }
     }
     Ok(())

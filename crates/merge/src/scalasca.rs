@@ -32,7 +32,7 @@ const FIRST_REQUEST: u64 = 1 << 62;
 
 fn refuse(inputs: &Inputs) -> Result<&ScoreP> {
     let [scorep] = inputs.scoreps.as_slice() else {
-        bail!("--for scalasca is for one trace of Score-P's, of all ranks of MPI");
+        bail!("--for scalasca needs a single Score-P trace of all MPI ranks");
     };
     let anchor = scorep.archive.anchor_file().display();
     let definitions = &scorep.definitions;
@@ -48,7 +48,10 @@ fn refuse(inputs: &Inputs) -> Result<&ScoreP> {
         );
     }
     if definitions.location_groups.values().any(|group| group.group_type != LocationGroupType::Process) {
-        bail!("{anchor} has groups of locations that are no processes, which Scalasca's analyser takes for ranks");
+        bail!(
+            "{anchor} has groups of locations that are not processes, which Scalasca's analyser would take for \
+            ranks"
+        );
     }
     Ok(scorep)
 }
@@ -79,8 +82,8 @@ pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) 
             if without_room > 0 {
                 let number = plural(without_room, "operation", "operations");
                 left_out.push(format!(
-                    "{name}: {number} left out, during which a rank was in calls of MPI's, or which it waited for \
-                     after another one"
+                    "{name}: {number} left out, during which a rank was in MPI calls, or for which it waited only \
+                    after another operation"
                 ));
             }
             communicators.push(found);
@@ -89,13 +92,13 @@ pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) 
     for (name, number) in retain_replayable(&mut communicators) {
         let number = plural(number, "operation", "operations");
         left_out.push(format!(
-            "{name}: {number} left out, which on some rank overlap one of another communicator, or come in another \
-             order than on others"
+            "{name}: {number} left out, which on some rank overlap an operation of another communicator, or come in a \
+            different order than on others"
         ));
     }
     communicators.retain(|communicator| communicator.ranks.iter().any(|rank| operations(rank) > 0));
     if communicators.is_empty() {
-        bail!("nothing of NCCL's can be analysed: {}", left_out.join("; "));
+        bail!("no NCCL operation can be analysed: {}", left_out.join("; "));
     }
     let written = write_archive(inputs, scorep, &hosts, &communicators, directory, progress)?;
     Ok(WrittenArchive { left_out, ..written })
@@ -119,11 +122,11 @@ fn communicator<'a>(
         })
         .collect();
     let Some(pairs) = pairs else {
-        return Ok(Err("a rank is of a process that MPI does not have"));
+        return Ok(Err("a rank belongs to a process outside MPI"));
     };
     let mpi_ranks: Vec<u32> = pairs.iter().map(|pair| inputs.theirs(pair).id.rank).collect();
     if mpi_ranks.iter().gather::<BTreeSet<&u32>>().len() < mpi_ranks.len() {
-        return Ok(Err("several of its ranks are of one process, which is one rank of MPI's"));
+        return Ok(Err("several of its ranks belong to one process, which is a single MPI rank"));
     }
     let (mut ranks, _) = complete::read(trace, comm).context("cannot read the events of a rank")?;
     for ((location, rank), pair) in members.iter().zip(&mut ranks).zip(&pairs) {

@@ -78,11 +78,12 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         Err("there is no name before the colon".to_owned())
     } else if name.contains(',') {
-        Err(format!("\"{name}\" is no name of a range; only one can be given"))
+        Err(format!("\"{name}\" is not the name of a range; only one name can be given"))
     } else if let Some(number) = number {
         let recorded = name.replace(number, "#");
         Err(format!(
-            "a number is no part of the name of a range: \"{recorded}:5-10\" are the 5th to the 10th range \"{recorded}\""
+            "a number is not part of the name of a range: \"{recorded}:5-10\" selects the 5th to the 10th range \
+            \"{recorded}\""
         ))
     } else {
         Ok(())
@@ -108,7 +109,7 @@ fn range(word: &str) -> Result<StepRange, String> {
     };
     let number = |text: &str| -> Result<u32, String> {
         text.parse()
-            .map_err(|_| format!("\"{word}\" is no range of steps like 100-200 (100- for all from the 100th on)"))
+            .map_err(|_| format!("\"{word}\" is not a range of steps like 100-200 (100- for all from the 100th on)"))
     };
     let first = number(first)?;
     let last = if last.is_empty() { u32::MAX } else { number(last)? };
@@ -314,7 +315,8 @@ pub struct GpuSettings {
 pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'static str> {
     let has_no_effect = kernels == CuptiKernels::All && backend == Backend::Events;
     has_no_effect.then_some(
-        "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
+        "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time only NCCL's launches: also set \
+        NCCL_OTF2_GPU=cupti, and use no other GPU profiler in this job, such as PyTorch's, which may then get nothing",
     )
 }
 
@@ -401,7 +403,7 @@ const fn with_dependents(removed: u32) -> u32 {
 
 fn event_bits(word: &str) -> Result<u32, String> {
     if let Some(bits) = number(word) {
-        return u32::try_from(bits).map(|bits| bits & FULL).map_err(|_| format!("{word} is no event mask"));
+        return u32::try_from(bits).map(|bits| bits & FULL).map_err(|_| format!("{word} is not an event mask"));
     }
     let plain = word.to_ascii_lowercase().replace(['-', '_'], "");
     let plain = plain.strip_prefix("ncclprofile").unwrap_or(&plain);
@@ -414,7 +416,7 @@ fn event_bits(word: &str) -> Result<u32, String> {
             let near = nearest(plain, known.iter().map(|(name, _)| *name));
             let near = if ["everything", "max", "maximum", "detailed"].contains(&plain) { Some("full") } else { near };
             let near = near.map_or_else(String::new, |near| format!(" (nearest: {near})"));
-            Err(format!("{word} is no preset or event kind{near}"))
+            Err(format!("{word} is not a preset or event kind{near}"))
         }
     }
 }
@@ -445,9 +447,11 @@ pub fn kernel_channels(nccl_version: u32, allgatherv_off: bool) -> String {
         }
         // NVIDIA/nccl #2355; rocm-systems #11860 describes the same teardown order.
         23_100.. => {
-            "NCCL 2.31 and later measure phases in the kernel, which slows operations of 128 KiB to 4 MiB by up to 13 %, and can crash when a communicator is destroyed or aborted before its work is done: synchronise the device first"
+            "NCCL 2.31 and later measures phases in the kernel, which slows operations of 128 KiB to 4 MiB by up to \
+            13 %, and can crash when a communicator is destroyed or aborted before its work is done: synchronise the \
+            device first"
         }
-        _ => "NCCL sends even operations inside a node through its proxy thread then, some 9 µs each",
+        _ => "NCCL then sends even operations inside a node through its proxy thread, at some 9 µs each",
     };
     // NVIDIA/nccl #2369: the device counts broadcasts that the host does not count.
     match nccl_version {

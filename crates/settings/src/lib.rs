@@ -57,9 +57,11 @@ impl Config {
         }
         if config.toggle_signal.is_some() && config.toggle_signal == config.dump_signal {
             config.toggle_signal = None;
-            config
-                .remarks
-                .push("NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL; none is used".to_owned());
+            config.remarks.push(
+                "NCCL_OTF2_TOGGLE_SIGNAL: the same signal as NCCL_OTF2_DUMP_SIGNAL; no signal is \
+                    used"
+                    .to_owned(),
+            );
         }
         if let (Some(value), false) = (nccl_mask, has_events) {
             match number(&value).and_then(|mask| u32::try_from(mask).ok()) {
@@ -77,9 +79,9 @@ impl Config {
                 let known = VARIABLES.iter().map(|variable| variable.name);
                 Err(match nearest(name, known) {
                     Some(near) if strsim::levenshtein(name, near) <= MOST_TYPOS => {
-                        format!("no such variable; the nearest is {near}")
+                        format!("no such variable; did you mean {near}?")
                     }
-                    _ => "no such variable (docs/REFERENCE.md has all)".to_owned(),
+                    _ => "no such variable (docs/REFERENCE.md lists all)".to_owned(),
                 })
             }
         }

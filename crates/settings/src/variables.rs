@@ -163,7 +163,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_CUPTI_LIB",
         values: "path",
         default: "the library that is loaded already, else the one that fits the CUDA runtime",
-        doc: "With CUPTI: the file of its library.",
+        doc: "With CUPTI: the file of CUPTI's library.",
         set: |config, value| {
             config.gpu.cupti_library = not_empty(value);
             Ok(())
@@ -235,7 +235,7 @@ fn flight_size(config: &mut Config, value: &str) -> Result<(), String> {
     config.flight_bytes = Some(bytes.max(SMALLEST_FLIGHT_BYTES));
     if bytes < SMALLEST_FLIGHT_BYTES {
         let smallest = SMALLEST_FLIGHT_BYTES >> 20;
-        return Err(format!("less than {smallest}M, which would keep next to no old records; {smallest}M is used"));
+        return Err(format!("less than {smallest}M, which would keep almost no old records; {smallest}M is used"));
     }
     Ok(())
 }
@@ -254,8 +254,8 @@ fn max_size(config: &mut Config, value: &str) -> Result<(), String> {
     if bytes < SMALLEST_BYTES {
         let smallest = SMALLEST_BYTES >> 20;
         return Err(format!(
-            "less than {smallest}M, with which next to nothing is recorded; {smallest}M is used: give 1M for each thread \
-             that calls NCCL or is NCCL's, and 1M more, or record fewer events (NCCL_OTF2_EVENTS)"
+            "less than {smallest}M, which records almost nothing; {smallest}M is used: set 1M for each thread that \
+            calls NCCL or belongs to NCCL, and 1M more, or record fewer events (NCCL_OTF2_EVENTS)"
         ));
     }
     Ok(())

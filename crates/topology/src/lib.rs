@@ -112,7 +112,7 @@ impl Graph {
 fn speed(text: Option<&str>) -> Result<f64, Error> {
     let number = text.and_then(|text| text.parse().ok());
     let number = number.filter(|value: &f64| value.is_finite() && *value >= 0.0);
-    number.ok_or_else(|| Error(format!("{:?} is no speed of a graph", text.unwrap_or_default())))
+    number.ok_or_else(|| Error(format!("{:?} is not a speed of a graph", text.unwrap_or_default())))
 }
 
 fn channel(node: Node<'_, '_>, system: &System) -> Result<Channel, Error> {
@@ -159,7 +159,7 @@ impl FromStr for Graph {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = || Error(format!("{text:?} is no graph"));
+        let bad = || Error(format!("{text:?} is not a graph"));
         let value = |name: &str| {
             let found = text.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
             found.ok_or_else(bad)

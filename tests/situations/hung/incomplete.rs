@@ -56,7 +56,7 @@ fn a_job_that_is_through_did_not_hang() {
 /// A part that was removed, or a process without the plugin: that the others are through does not show it.
 #[test]
 fn what_is_not_recorded_is_a_reason_not_to_tell() {
-    let missing = "of rank 2 of communicator world (3) there is no record";
+    let missing = "nothing is recorded about rank 2 of communicator world (3)";
     for (variable, scripts, why) in [
         (("NCCL_OTF2_FINALIZE", "inline"), [KILLED, KILLED, "exit 0"], missing),
         (("NCCL_OTF2_FINALIZE", "offline"), [WELL, WELL, "exit 0"], missing),
@@ -112,10 +112,7 @@ fn stats_does_not_say_that_all_is_well_where_hang_does_not() {
     let _finalized = scratch.finalize();
     let _kept = fs::remove_file(scratch.out().join("hang.json"));
     for said in [journals, hang(&scratch.out().join("traces.otf2"))] {
-        assert!(
-            said.starts_with("HANG: rank 2 ") && said.contains(" in no call of NCCL, and all other ranks "),
-            "{said}"
-        );
+        assert!(said.starts_with("HANG: rank 2 ") && said.contains(" outside NCCL, and all other ranks "), "{said}");
     }
     let stats = run(tool(&scratch, "stats").arg(scratch.out())).with_code(0).stdout;
     assert!(stats.starts_with("CANNOT TELL: "), "{stats}");
@@ -144,7 +141,7 @@ fn an_order_that_only_concurrent_kernels_let_through_is_kept() {
         let mut host = scratch.script(&format!("{}{calls}finalize c\nfinalize d\nexit 0\n", comms.concat()));
         let _ended = run(host.env("NCCL_OTF2_EVENTS", "standard").env("NCCL_OTF2_FINALIZE", "offline")).with_code(0);
     }
-    let line = "UNSAFE: ranks 0-1 can wait for each other forever: they use communicators in different orders";
+    let line = "UNSAFE: ranks 0-1 may wait for each other forever: they use communicators in different orders";
     let journals = run(tool(&scratch, "hang").arg(scratch.out())).with_code(0);
     assert!(journals.stdout.starts_with(line), "{journals}");
     let finalized = scratch.finalize().with_code(0);
@@ -161,7 +158,7 @@ fn a_removed_journal_is_no_proof() {
     let scratch = recorded(&[], [KILLED; 3]);
     let parts = fs::read_dir(scratch.out().join("parts")).expect("there");
     fs::remove_dir_all(parts.flatten().map(|part| part.path()).next().expect("one").join("journal")).expect("removed");
-    can_never_tell(&scratch, "there is no record");
+    can_never_tell(&scratch, "nothing is recorded about");
 }
 
 /// A verdict that was kept for another archive does not apply to this one.
@@ -181,5 +178,5 @@ fn a_verdict_on_another_archive_does_not_count() {
     // The archive can be judged without it.
     let broken = run(Command::new(whole_plugin::built::nccl_otf2()).arg("hang").arg(scratch.out())).with_code(0);
     assert!(broken.stderr.contains("hang.json: not a report of `hang`"), "{broken}");
-    assert!(broken.stdout.starts_with("No hang: by the archive"), "{broken}");
+    assert!(broken.stdout.starts_with("No hang: according to the archive"), "{broken}");
 }

@@ -51,10 +51,10 @@ const DELAYS: [Delay; 3] = [Delay::Call, Delay::Launch, Delay::Gpu];
 /// A GPU begins an operation this long after its launch, if it has nothing else to do: the quantile of this order.
 const PROMPT: f64 = 0.01;
 
-const NO_CALLS: &str = "its calls are not in the archive, or are those of a CUDA graph's capture";
+const NO_CALLS: &str = "its calls are not in the archive, or belong to the capture of a CUDA graph";
 const NO_LAUNCHES: &str = "its launches are not in the archive";
 const CLOCKS: &str = "the delays are within the clocks' error";
-const MIXED: &str = "no single stage has half of the time";
+const MIXED: &str = "no single stage accounts for half of the time";
 
 /// Adds to each late rank, and to the causes that name it, what delays it.
 fn add_delays(trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {

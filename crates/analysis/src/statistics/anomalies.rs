@@ -91,21 +91,21 @@ impl Inputs<'_> {
             let late = self.tables.members.row(late).job_rank;
             rank = Some(late);
             let behind_ns = time(instance.arrivals.last_ns - instance.arrivals.median_ns);
-            (CauseKind::LateRank, format!("{} came {behind_ns} after the median of the ranks", self.name(late)))
+            (CauseKind::LateRank, format!("{} arrived {behind_ns} after the median rank", self.name(late)))
         } else if let Some(((pair, channel), excess_ns)) = slowest {
             link = Some(LinkKey { channel: Some(*channel), ..network::key(self.tables, *pair) });
             let excess = time(whole(excess_ns));
-            let text = format!("steps from {} to {} on channel {channel} took {excess} more", pair.1, pair.2);
+            let text = format!("steps from {} to {} on channel {channel} took {excess} longer", pair.1, pair.2);
             (CauseKind::SlowConnection, text)
         } else if gpu_ns > longer_ns * 0.3 && gpu_ns >= peer_ns {
             (
                 CauseKind::WaitedForGpu,
-                format!("proxies waited {} more for GPUs, summed over steps", time(whole(gpu_ns))),
+                format!("proxies waited {} longer for GPUs, summed over steps", time(whole(gpu_ns))),
             )
         } else if peer_ns > longer_ns * 0.3 {
             (
                 CauseKind::WaitedForPeer,
-                format!("proxies waited {} more for receivers, summed over steps", time(whole(peer_ns))),
+                format!("proxies waited {} longer for receivers, summed over steps", time(whole(peer_ns))),
             )
         } else {
             (CauseKind::Unknown, "the recording does not say why".to_owned())

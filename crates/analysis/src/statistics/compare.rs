@@ -166,7 +166,7 @@ impl<'a> SamplePair<'a> {
                 format!("{} operations are needed, A has {count_a} and B {count_b} that ended", difference::LEAST)
             }
             _ if is_known => {
-                format!("A has {count_a} and B {count_b}, too few to compare that many kinds and ranges at once")
+                format!("A has {count_a} and B {count_b}, too few to compare this many kinds and ranges at once")
             }
             "kernelch" => "the error of the GPU's timer is not known".to_owned(),
             _ => format!("{timing} does not time the operation itself"),
@@ -199,7 +199,7 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     let mut reasons: Vec<String> = unfinished(comparison).into_iter().collect();
     if groups.is_empty() && reasons.is_empty() {
         return Some(format!(
-            "cannot decide whether B is more than {} slower. {}",
+            "cannot decide whether B is slower by more than {}. {}",
             percent(share),
             comparison.sentence
         ));
@@ -214,7 +214,8 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
         format!("in {} of {number}, {}", open.len(), reach(group, open.len()))
     }));
     let reasons = reasons.join("; ");
-    (!reasons.is_empty()).then(|| format!("cannot decide whether B is more than {} slower: {reasons}", percent(share)))
+    (!reasons.is_empty())
+        .then(|| format!("cannot decide whether B is slower by more than {}: {reasons}", percent(share)))
 }
 
 /// Operations of B that did not end: their full duration is unknown.
@@ -225,7 +226,7 @@ fn unfinished(comparison: &Comparison) -> Option<String> {
     match b.verdict.finding {
         Finding::Unfinished => Some(did_not_end("B", b)),
         _ if unfinished == 0 => None,
-        _ => Some(format!("{} of B had not ended", plural(unfinished, "operation", "operations"))),
+        _ => Some(format!("{} of B did not end", plural(unfinished, "operation", "operations"))),
     }
 }
 
@@ -233,7 +234,7 @@ fn unfinished(comparison: &Comparison) -> Option<String> {
 fn uncompared(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = comparison.groups.iter();
     let unclear = groups.clone().filter(|group| group.outcome == Outcome::Unclear);
-    let unclear = unclear.map(|group| (&group.b, group.reason.as_deref().unwrap_or("the data does not allow it")));
+    let unclear = unclear.map(|group| (&group.b, group.reason.as_deref().unwrap_or("the data is not sufficient")));
     let uncompared = || unclear.clone().chain(comparison.only_b.iter().map(|kind| (kind, "A has no such operations")));
     let time = |kind: &Kind| kind.total_ns.map_or(f64::INFINITY, real);
     let lost: f64 = uncompared().map(|(kind, _)| time(kind)).sum();
@@ -264,7 +265,8 @@ fn reach(group: &Group, groups: usize) -> String {
         format!("record more collectives in both runs ({} and {} now)", group.a.count, group.b.count)
     };
     format!(
-        "{most}{what}, B may be slower by up to {}. The smallest change that these runs show there is {}: {workaround}",
+        "{most}{what}, B may be slower by up to {}. The smallest change that these runs can show there is {}: \
+        {workaround}",
         percent(at_most),
         percent(resolution),
     )

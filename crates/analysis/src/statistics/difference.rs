@@ -293,7 +293,7 @@ fn differences(of: &Comparison) -> String {
             let (answer, only) = if of.groups.iter().any(|group| group.is_coarse) {
                 ("The runs do not show whether they differ", "only ")
             } else {
-                ("No difference that the data shows", "")
+                ("The data shows no difference", "")
             };
             let shown = |share: f64| {
                 format!(": {only}a change of the median by more than {:.1} % would show in each", share * 100.0)
@@ -301,8 +301,8 @@ fn differences(of: &Comparison) -> String {
             format!("{answer} in {groups}{}.", limit.map_or_else(String::new, shown))
         }
         _ if of.groups.is_empty() => {
-            "Nothing can be compared: no operations of both runs have the same shape of communicator, function, size \
-             and timing."
+            "Nothing can be compared: the runs have no operations with the same shape of communicator, function, size \
+            and timing."
                 .to_owned()
         }
         _ => {
@@ -323,8 +323,8 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
         of.groups.iter().flat_map(|group| [group.median, group.p99, group.waiting, group.transfer]).flatten();
     if measures.any(|difference| difference.interval_ns.is_some()) {
         basis.push(format!(
-            "With {:.0} % confidence for all intervals together; they cover what varies during these runs, not what \
-             differs from run to run.",
+            "The intervals hold together with {:.0} % confidence; they cover variation within these runs, not between \
+            runs.",
             of.confidence * 100.0
         ));
     }

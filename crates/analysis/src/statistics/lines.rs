@@ -116,7 +116,7 @@ pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64) -> Strin
     let how = match late.test {
         _ if times == windows => "always",
         Test::Steady => "nearly always",
-        Test::Exchange => "again and again",
+        Test::Exchange => "repeatedly",
         Test::Turns => "in turn with another rank",
     };
     format!(

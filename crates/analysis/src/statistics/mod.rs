@@ -8,7 +8,7 @@
 //!         ├► lateness    by rank: how often last, its own times, trend and change
 //!         ├► network     what each connection sent, read process after process; links, by pair and channel: latency,
 //!         │              rate, slowdown against the others
-//!         └► program     by ranges of the program and by its steps; calls that make and end communicators
+//!         └► program     by ranges of the program and by its steps; calls that create or destroy communicators
 //!  all of these ─► anomalies ─► causes ─► verdict
 //!  two runs ─► compare, by difference: samples, intervals, sentences
 //!  numeric: intervals, regressions and quantiles, for all of these

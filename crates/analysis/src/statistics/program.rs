@@ -53,7 +53,7 @@ impl Threads {
     }
 }
 
-/// Reads the program's ranges, and the calls that make and end communicators, if the archive has ranges.
+/// Reads the program's ranges, and the calls that create or destroy communicators, if the archive has ranges.
 pub(super) fn add(tables: &mut Tables, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
     let others = &trace.statements.counts.others;
     if others.ranges_user + others.ranges_nccl + others.ranges_reported == 0 {

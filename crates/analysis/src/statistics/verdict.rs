@@ -53,7 +53,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     }
     if comparable < matched {
         basis.push(format!(
-            "Arrivals could be compared in {} of {} only.",
+            "Arrivals could be compared in only {} of {}.",
             count(comparable),
             plural(matched, "collective", "collectives")
         ));
@@ -75,14 +75,14 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     basis.extend(warm_up(inputs));
     basis.extend(limits(statements));
     if statements.is_cut() {
-        let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
+        let sentence = "The recording is incomplete: `nccl-otf2 info` lists what is missing.";
         basis.push(sentence.to_owned());
     } else if statements.unfinished() > 0 {
         let unfinished = plural(statements.unfinished(), "event", "events");
-        basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
+        basis.push(format!("No events were lost; {unfinished} had not ended when the recording ended."));
     } else if statements.collectives_unmatched.get() > 0 {
         let unmatched = plural(statements.collectives_unmatched.get(), "collective is", "collectives are");
-        basis.push(format!("No event was lost; {unmatched} not on all recorded ranks."));
+        basis.push(format!("No events were lost; {unmatched} not on all recorded ranks."));
     }
     basis.extend(impossible_ranks(statements));
     let is_judged = !matches!(finding, Finding::Unclear | Finding::Nothing);
@@ -94,8 +94,8 @@ fn impossible_ranks(statements: &Statements) -> Option<String> {
     let communicators = plural(number, "communicator", "communicators");
     (number > 0).then(|| {
         format!(
-            "For {communicators}, NCCL stated a rank or size that cannot be: none of their messages are in the archive, \
-             and their ranks are not compared."
+            "For {communicators}, NCCL stated an impossible rank or size: none of their messages are in the archive, \
+            and their ranks are not compared."
         )
     })
 }
@@ -103,7 +103,7 @@ fn impossible_ranks(statements: &Statements) -> Option<String> {
 fn no_operations(trace: &Trace) -> String {
     if !is_nccl(&trace.archive) {
         let creator = Some(trace.archive.creator()).filter(|creator| !creator.is_empty());
-        return format!("An archive of {}, without NCCL's operations", creator.unwrap_or("another program"));
+        return format!("An archive of {}, without NCCL operations", creator.unwrap_or("another program"));
     }
     no_calls(&trace.statements)
 }
@@ -111,10 +111,10 @@ fn no_operations(trace: &Trace) -> String {
 fn no_calls(statements: &Statements) -> String {
     let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| statements.counts.kinds.get(kind).written).iter().sum();
     match calls {
-        0 => "There are no operations of NCCL in this archive".to_owned(),
+        0 => "This archive has no NCCL operations".to_owned(),
         // NCCL 2.29 and later report nothing but calls for broadcasts, unless NCCL_ALLGATHERV_ENABLE=0.
         calls => format!(
-            "There are no operations of NCCL in this archive, only {}: see `nccl-otf2 info`",
+            "This archive has no NCCL operations, only {}: see `nccl-otf2 info`",
             plural(calls, "call", "calls"),
         ),
     }
@@ -125,7 +125,7 @@ fn limits(statements: &Statements) -> Option<String> {
     let missing = "is missing, and steps and phases without operations may have had some";
     match statements.steps.shown().as_slice() {
         _ if !statements.was_switched() => None,
-        [] => Some(format!("Recording was switched off at times: what ran then {missing}.")),
+        [] => Some(format!("Recording was switched off at times: what ran during those times {missing}.")),
         steps => {
             Some(format!("Recording was limited to steps {}: what ran outside of them {missing}.", steps.join("; ")))
         }
@@ -135,7 +135,7 @@ fn limits(statements: &Statements) -> Option<String> {
 /// The qualification of a verdict that found nothing; empty if the whole run was recorded.
 fn among(statements: &Statements) -> &'static str {
     match () {
-        () if statements.is_cut() || statements.was_switched() => " in what was recorded, which is not all",
+        () if statements.is_cut() || statements.was_switched() => " in the part that was recorded",
         () if statements.unfinished() > 0 => " among what ended",
         () if statements.collectives_unmatched.get() > 0 => " among what all recorded ranks called",
         () => "",
@@ -146,9 +146,9 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
     match (among(statements), statements.counts.lost()) {
         ("", _) if !inputs.links.has_steps => {
-            format!("{nothing}; all that was seen is here, and connections were not measured.")
+            format!("{nothing}; the recording is complete, but connections were not measured.")
         }
-        ("", _) => format!("{nothing}; all that was seen is here."),
+        ("", _) => format!("{nothing}; the recording is complete."),
         (among, 0) => format!("{nothing}{among}."),
         (among, lost) => format!("{nothing}{among}; events lost: {}.", count(lost)),
     }
@@ -178,7 +178,8 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     let kinds = inputs.links.slow.iter().filter(|slow| slow.shared == Shared::Kind);
     lines.extend(kinds.map(|slow| {
         format!(
-            "{} links between groups of hosts take {:.1} times as long as the others: another kind of link, no cause.",
+            "{} links between groups of hosts take {:.1} times as long as the others: a different kind of link, not a \
+            cause.",
             count(slow.pairs),
             slow.ratio
         )
@@ -249,10 +250,10 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
             () if is_short => format!("{} on each rank are too few", plural(most, "operation", "operations")),
             () if judged.blind.share() > UNCLEAR && judged.blind.unreported >= judged.blind.unrecorded => {
-                format!("NCCL does not report {} of what ran in between", percent(judged.blind.share()))
+                format!("NCCL does not report {} of the work between operations", percent(judged.blind.share()))
             }
             () if judged.blind.share() > UNCLEAR => {
-                format!("{} of what ran in between was not recorded", percent(judged.blind.share()))
+                format!("{} of the work between operations was not recorded", percent(judged.blind.share()))
             }
             () => match incomparable(inputs.instances) {
                 Some((why, number)) => {
@@ -291,7 +292,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
         && real(*ns) >= LEAST_SHARE * real(budget.operations_ns)
     {
         let name = units::capital(&rank.name);
-        let sentence = format!("{name} takes longer than its peers, and what the others lose by it is not clear");
+        let sentence = format!("{name} takes longer than its peers, but it is unclear how much time the others lose");
         return (Finding::MayBeLate, sentence);
     }
     let for_whom = match most {
@@ -301,7 +302,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     };
     let sentence = match () {
         () if budget.waiting_ns == 0 && budget.unclear_ns > 0 => {
-            format!("No rank stands out{among}: how long ranks wait is not known, because of the clocks")
+            format!("No rank stands out{among}: the clocks do not show how long ranks wait")
         }
         () if budget.waiting_ns == 0 => format!("No rank stands out{among}: ranks do not wait for each other"),
         () => {
@@ -349,8 +350,8 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
     }
     let sentence = match (uncertainty_ns, unknown.is_empty()) {
         _ if statements.has_assumed_ticks() => {
-            "The clock readings of at least one process are lost: its times and durations \
-            are wrong, and no arrivals of ranks are compared with it."
+            "The clock readings of at least one process are lost: its times and durations are wrong, and its arrivals \
+            are not compared."
                 .to_owned()
         }
         (Some(ns), true) if ns > 2 * usual_ns => format!(
@@ -385,17 +386,14 @@ mod tests {
         statements.counts.kind_mut(Kind::Coll).unfinished = 8;
         assert_eq!(among(&statements), " among what ended");
         statements.counts.kind_mut(Kind::Coll).lost = 1;
-        assert_eq!(among(&statements), " in what was recorded, which is not all");
+        assert_eq!(among(&statements), " in the part that was recorded");
     }
 
     #[test]
     fn calls_below_which_nccl_reports_nothing_are_named() {
         let mut statements = Statements::default();
-        assert_eq!(no_calls(&statements), "There are no operations of NCCL in this archive");
+        assert_eq!(no_calls(&statements), "This archive has no NCCL operations");
         statements.counts.kind_mut(Kind::CollApi).written = 80;
-        assert_eq!(
-            no_calls(&statements),
-            "There are no operations of NCCL in this archive, only 80 calls: see `nccl-otf2 info`"
-        );
+        assert_eq!(no_calls(&statements), "This archive has no NCCL operations, only 80 calls: see `nccl-otf2 info`");
     }
 }

@@ -228,7 +228,7 @@ fn times_in_which_recording_was_off_are_not_compared() {
     let judge = |job: &Job| with_archive(job, &ranks, |trace| analyse(trace, &Filter::default(), &()).expect("events"));
     let verdict = judge(&job).report.verdict;
     assert_eq!(verdict.finding, Finding::Unclear, "{}", verdict.line);
-    assert!(verdict.line.ends_with(" of what ran in between was not recorded"), "{}", verdict.line);
+    assert!(verdict.line.ends_with(" of the work between operations was not recorded"), "{}", verdict.line);
     let verdict = judge(&Job { is_switched: false, ..job }).report.verdict;
     assert_eq!(verdict.finding, Finding::Healthy, "{}", verdict.line);
 }

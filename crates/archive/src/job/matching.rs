@@ -300,9 +300,9 @@ pub(super) struct Ranks<'a> {
 impl<'a> Ranks<'a> {
     pub(super) fn new(ranks: &BTreeMap<u32, Source<'a>>) -> Self {
         const LOST: &str = "records were lost";
-        const REMOVED: &str = "only the end was to be kept";
-        const SWITCHED: &str = "recording was switched";
-        const OTHER_RANGES: &str = "other collectives were to be recorded";
+        const REMOVED: &str = "only the end of the recording was kept";
+        const SWITCHED: &str = "recording was switched off or on";
+        const OTHER_RANGES: &str = "a different range of collectives was selected";
         const REPLAYED: &str = "CUDA graphs were replayed";
         let basis = Basis::from_ranks(ranks);
         let judged = ranks.iter().filter(|(_, source)| !source.is_cut_unknown());

@@ -565,8 +565,8 @@ pub(crate) fn most_common(all: impl Iterator<Item = Level>) -> Option<Level> {
 /// Why a part with another level than most is not in the archive.
 pub(crate) fn other_level_reason(part: &str, level: Level) -> String {
     format!(
-        "{part} is written with level {}, unlike most parts: `nccl-otf2 finalize` writes it like them while its journal \
-         is there",
+        "{part} is written with level {}, unlike most parts: `nccl-otf2 finalize` writes it like the others as long \
+        as its journal exists",
         level.name()
     )
 }

@@ -90,7 +90,7 @@ impl<'a> Topology<'a> {
                 (0..).zip(&hosts).filter_map(|(comm, hosts)| Some((comm, fits(dumped, hosts, own)?))).collect();
             let places: BTreeSet<&BTreeSet<Host<'_>>> = fitting.iter().map(|(_, hosts)| hosts).gather();
             if places.len() > 1 || (places.is_empty() && own.is_none()) {
-                topology.unused.push((Dump::System, format!("{}: it is unknown which host it is of", dumped.file)));
+                topology.unused.push((Dump::System, format!("{}: it is unknown which host it describes", dumped.file)));
                 continue;
             }
             let hosts_of_dump: BTreeSet<Host<'_>> = places.into_iter().flatten().copied().chain(own).gather();
@@ -104,7 +104,7 @@ impl<'a> Topology<'a> {
                 // NCCL reports next to nothing of a communicator of one rank.
                 if dumped.graphs.iter().any(|graph| graph.has_network() || graph.ranks().len() > 1) {
                     let reason =
-                        "no communicator of the archive has just its ranks on this host: its graphs are not used";
+                        "no communicator of the archive has exactly its ranks on this host, so its graphs are not used";
                     topology.unused.push((Dump::Graphs, format!("{}: {reason}", dumped.file)));
                 }
             }

@@ -147,11 +147,13 @@ pub(crate) const UNREPORTED_EVENTS: &[UnreportedEvents] = &[
     unreported(FIRST, release(25, 99), When::Always, "what kernels and network plugins did", "events for them came with 2.26"),
     unreported(release(26, 2), release(26, 99), When::With(Kind::KernelCh), "GPU times of kernels", "the events have no time stamp of the GPU before 2.27; the times are those of the host's polling"),
     unreported(release(26, 2), release(30, 99), When::Always, "phases of kernels", "events for them came with 2.31"),
-    unreported(release(27, 3), NO_LAST_RELEASE, When::With(Kind::KernelCh), "kernel times where the host was more than 64 operations of a channel late", "the GPU has written later stamps over them"),
-    unreported(release(26, 2), NO_LAST_RELEASE, When::With(Kind::KernelCh), "the share of each operation in a kernel that runs several as one batch", "all of a batch have the same stamps"),
+    unreported(release(27, 3), NO_LAST_RELEASE, When::With(Kind::KernelCh), "kernel times if the host was more than \
+        64 operations of a channel behind", "the GPU has overwritten them with later time stamps"),
+    unreported(release(26, 2), NO_LAST_RELEASE, When::With(Kind::KernelCh), "the share of each operation in a kernel \
+        that runs several as a batch", "all operations of a batch have the same time stamps"),
     unreported(FIRST, release(26, 99), When::Always, "names and sizes of communicators", "NCCL gives them to profilers from 2.27 on"),
     unreported(FIRST, FIRST, When::With(Kind::ProxyOp), "the communicator of proxy operations done for another process (PXN)", "NCCL passes the context of another one before 2.24"),
-    unreported(release(24, 3), release(26, 99), When::With(Kind::ProxyStep), "ends of some receiving network steps", "NCCL does not report them; mended in 2.27"),
+    unreported(release(24, 3), release(26, 99), When::With(Kind::ProxyStep), "ends of some receiving network steps", "NCCL does not report them; fixed in 2.27"),
     unreported(release(27, 3), NO_LAST_RELEASE, When::With(Kind::ProxyOp), "ends of proxy operations of CollNet, of shared memory by copies and of peer-to-peer copies", "NCCL does not report them"),
     unreported(release(26, 2), NO_LAST_RELEASE, When::With(Kind::NetPlugin), "events inside NCCL's own socket transport", "it reports none; a network plugin can"),
     unreported(release(27, 7), release(27, 7), When::Always, "all but the first of the grouped sends of a rank, and of its grouped receives", "NCCL does not report them"),
@@ -159,11 +161,14 @@ pub(crate) const UNREPORTED_EVENTS: &[UnreportedEvents] = &[
     unreported(release(28, 3), release(30, 99), When::Always, "collectives done by symmetric kernels, below the call", "NCCL does not report them before 2.31"),
     unreported(release(31, 2), NO_LAST_RELEASE, When::With(Kind::KernelCh), "kernel channels of symmetric kernels in CUDA graphs, and of all but the first collective of a launch", "NCCL does not report them"),
     unreported(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
-    unreported(release(29, 2), NO_LAST_RELEASE, When::Unless(Reporter::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
-    unreported(release(28, 3), NO_LAST_RELEASE, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace recognises them by their pattern"),
+    unreported(release(29, 2), NO_LAST_RELEASE, When::Unless(Reporter::Cupti), "when copy engines were working", "NCCL reports when the host enqueued the copies"),
+    unreported(release(28, 3), NO_LAST_RELEASE, When::Always, "which collective the sends and receives of \
+        ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the plugin \
+        recognises them by their pattern"),
     unreported(versions::FIRST_WITH_ALLGATHERV, NO_LAST_RELEASE, When::Unless(Reporter::Unfused), "broadcasts, below the call", versions::ALLGATHERV_WORKAROUND),
     unreported(release(29, 2), NO_LAST_RELEASE, When::Unless(Reporter::Nvtx), "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
-    unreported(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL reports nothing else of them"),
+    unreported(FIRST, FIRST, When::Always, "which of several communicators an operation is on that were split from \
+        one with the same color", "they have the same hash, and NCCL reports nothing else about them"),
     unreported(FIRST, NO_LAST_RELEASE, When::Unless(Reporter::NvtxOfSplits), "which communicator another was split from", "the interface does not name it"),
 ];
 

@@ -153,7 +153,7 @@ fn waits_for(path: &Path) -> String {
     let (holder, until) = match holder {
         Some(holder) if holder.life() != ProcessStatus::Unknown => (format!("process {}", holder.pid), ""),
         Some(holder) => (format!("process {} of another host or container", holder.pid), OR_STALE),
-        None => ("a process that it does not name".to_owned(), OR_STALE),
+        None => ("a process that the file does not name".to_owned(), OR_STALE),
     };
     format!("waiting for {holder}, which holds {}{until}", path.display())
 }
@@ -401,7 +401,7 @@ pub(crate) fn is_final(part: &Path) -> bool {
 pub(crate) fn why_unusable(part: &Path) -> Option<String> {
     if part.is_symlink() {
         let part = part.display();
-        return Some(format!("{part} is a symbolic link, which no process makes: not followed"));
+        return Some(format!("{part} is a symbolic link, which no recording process creates: not followed"));
     }
     // A directory that cannot be read must not count as missing files.
     fs::read_dir(part).map_err(io_error("read", part)).err().map(|error| error.to_string())
@@ -436,17 +436,17 @@ fn removable(part: &Path) -> Result<(Owner, PathBuf), String> {
     let journal = part.join(JOURNAL);
     let process = read_process(part).0;
     if process.is_recording() {
-        return Err(format!("process {} still records into it", process.pid));
+        return Err(format!("process {} is still recording into it", process.pid));
     }
-    let owner = Owner::read(part).ok_or("the part does not say whose it is")?;
+    let owner = Owner::read(part).ok_or("the part does not say which process it belongs to")?;
     if process.pid == 0 && owner.may_run() {
-        return Err("a process with its id runs, and the part does not say when that began".to_owned());
+        return Err("a process with its id is running, and the part does not say when its process began".to_owned());
     }
     let Ok(target) = fs::read_link(&journal) else {
         return Ok((owner, journal));
     };
     if target != Path::new(&process.journal) {
-        return Err(format!("it is a link to {}, which the process did not make", target.display()));
+        return Err(format!("it is a link to {}, which the process did not create", target.display()));
     }
     let here = fs::canonicalize(part).map_err(error_text)?;
     match fs::canonicalize(&process.part) {

@@ -127,7 +127,12 @@ pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
         Err(error) if error.kind() == ErrorKind::NotFound => return (LateCallbacks::default(), None),
         read => read.and_then(|json| Ok(serde_json::from_slice(&json)?)),
     };
-    let problem = |error| format!("late.json: {error}; how many callbacks came when recording had ended is not known");
+    let problem = |error| {
+        format!(
+            "late.json: {error}; it is unknown how many callbacks came after recording had \
+        ended"
+        )
+    };
     read.map_or_else(|error| (LateCallbacks::default(), Some(problem(error))), |late| (late, None))
 }
 
@@ -181,7 +186,7 @@ impl Manifest {
     /// Everything that is unknown because of damage, starting with damage outside the journal.
     pub(crate) fn all_problems(&self) -> Vec<String> {
         let process = (!self.process_problem.is_empty())
-            .then(|| format!("{}; what it says of host, rank, NCCL and events is not known", self.process_problem));
+            .then(|| format!("{}; host, rank, NCCL release and events are not known", self.process_problem));
         process.iter().chain(&self.late_problem).chain(&self.problems).cloned().collect()
     }
 

@@ -74,11 +74,11 @@ pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBu
     if out.join(ANCHOR).exists() {
         let (what, workaround) = if out.join(PARTS).exists() {
             (
-                "a job of the same id adds to it, others record into jobs/ there",
+                "a job with the same id adds to it, other jobs record into its jobs/",
                 "name another directory, or nccl-otf2 run --force",
             )
         } else {
-            ("its parts are gone, so a job that records there makes no archive", "name another directory")
+            ("its parts are gone, so a job that records there cannot make an archive", "name another directory")
         };
         findings.note("directory", format!("{} holds an archive: {what}", out.display()), workaround);
     }
@@ -99,11 +99,11 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
     // A missing directory is created when recording begins.
     let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let shown = path.display();
-    let elsewhere = format!("{variable} names another place");
+    let elsewhere = format!("set {variable} to another directory");
     let time = match try_writing(there) {
         Ok(time) => time,
         Err(error) => {
-            let text = format!("{shown}: nothing can be written in {}: {error}", there.display());
+            let text = format!("{shown}: cannot write to {}: {error}", there.display());
             findings.problem("directory", text, &elsewhere);
             return;
         }
@@ -119,14 +119,21 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
     if free.is_some_and(|free| free < 64 << 20) {
         findings.problem("directory", format!("{text}: too small for a recording"), &elsewhere);
     } else if has_journals && (is_remote || time > SLOW) {
-        let text =
-            format!("{text}: journals are memory that is mapped from files, which such a file system may make slow");
+        let text = format!("{text}: journals are files mapped into memory, which may be slow on such a file system");
         findings.warning("directory", text, "NCCL_OTF2_JOURNAL_DIR (run --journal-dir) on a disk of the node");
     } else if has_journals && free.is_some_and(|free| free < most) {
         let (n, limit) = (here.processes(), units::bytes(here.config.limit_bytes()));
-        findings.note("directory", format!("{text}: less than {n} × {limit}, the most that the processes here may record; when the disk is full recording stops"), "NCCL_OTF2_MAX_SIZE, NCCL_OTF2_MODE=flight, or fewer events");
+        findings.note(
+            "directory",
+            format!(
+                "{text}: less than {n} × {limit}, the maximum that the processes here may \
+            record; when the disk is full, recording stops"
+            ),
+            "set NCCL_OTF2_MAX_SIZE or NCCL_OTF2_MODE=flight, or \
+            record fewer events",
+        );
     } else if kind == "overlay" {
-        let text = format!("{text}: gone when the container is removed");
+        let text = format!("{text}: lost when the container is removed");
         findings.note("directory", text, "mount a directory of the host");
     } else {
         findings.ok("directory", text);
@@ -148,10 +155,10 @@ fn shared_memory(findings: &mut Findings) {
         Some(bytes) if bytes >= SMALL_SHM => findings.ok("shm", format!("/dev/shm has {} free", units::bytes(bytes))),
         Some(bytes) => findings.warning(
             "shm",
-            format!("/dev/shm has only {} free: NCCL between processes of a host can fail", units::bytes(bytes)),
-            "docker run --shm-size=8g or --ipc=host; remove what ended jobs left (/dev/shm/nccl-*)",
+            format!("/dev/shm has only {} free: NCCL may fail between processes of a host", units::bytes(bytes)),
+            "use docker run --shm-size=8g or --ipc=host; remove the files of ended jobs (/dev/shm/nccl-*)",
         ),
-        None => findings.warning("shm", "there is no /dev/shm: NCCL between processes of a host fails", "mount it"),
+        None => findings.warning("shm", "there is no /dev/shm: NCCL fails between processes of a host", "mount it"),
     }
 }
 
@@ -166,10 +173,15 @@ pub(super) fn clock(findings: &mut Findings) {
     match select() {
         TickSource::Monotonic => findings.note(
             "clock",
-            format!("times are read by clock_gettime, because the processor's counter is not invariant or not trusted ({kernel}): each callback costs some 25 ns more"),
-            "dmesg says why the kernel left the counter (clocksource)",
+            format!(
+                "times are read with clock_gettime, because the processor's counter is not invariant or not \
+                trusted ({kernel}): each callback costs some 25 ns more"
+            ),
+            "dmesg says why the kernel rejected the counter (clocksource)",
         ),
-        source => findings.ok("clock", format!("times are read from the processor's counter, {}; {kernel}", source.name())),
+        source => {
+            findings.ok("clock", format!("times are read from the processor's counter, {}; {kernel}", source.name()))
+        }
     }
 }
 
@@ -181,7 +193,10 @@ pub(super) fn limits(findings: &mut Findings) {
             let text = format!("{most}: a journal needs {}, so nothing is recorded", units::bytes(needed));
             findings.problem("limits", text, "ulimit -f unlimited");
         } else {
-            let text = format!("{most}: a journal is cut to that, an archive with larger files cannot be written");
+            let text = format!(
+                "{most}: journals are limited to that, and an archive with larger files cannot be \
+                written"
+            );
             findings.warning("limits", text, "ulimit -f unlimited");
         }
     }
@@ -201,16 +216,17 @@ pub(super) fn limits(findings: &mut Findings) {
         Some(bytes) if has_rdma && bytes < 1 << 30 => findings.warning(
             "limits",
             format!(
-                "{} of memory can be locked (ulimit -l): NCCL registers its buffers with the network adapter and fails",
+                "only {} of memory can be locked (ulimit -l): NCCL fails when it registers its buffers with the \
+                network adapter",
                 units::bytes(bytes)
             ),
             "ulimit -l unlimited (in Slurm: PropagateResourceLimits; docker run --ulimit memlock=-1)",
         ),
         Some(bytes) => {
-            let rdma = if has_rdma { "" } else { "; there is no RDMA adapter that needs more" };
+            let rdma = if has_rdma { "" } else { "; no RDMA adapter here needs more" };
             findings.ok("limits", format!("{} of memory can be locked{rdma}", units::bytes(bytes)));
         }
-        None => findings.ok("limits", "any memory can be locked"),
+        None => findings.ok("limits", "memory can be locked without a limit"),
     }
 }
 
@@ -229,7 +245,10 @@ pub(super) fn container(here: &Environment, findings: &mut Findings) {
     }
     findings.note(
         "container",
-        format!("a container ({sign}) whose process 1, {first}, is no init: processes whose parent was killed stay as zombies, and a launcher may wait for them"),
+        format!(
+            "a container ({sign}) whose process 1, {first}, is not an init: processes whose parent was killed \
+            stay as zombies, and a launcher may wait for them"
+        ),
         "start it with an init (docker run --init); run nccl-otf2 hang and finalize inside the container",
     );
 }
@@ -240,9 +259,29 @@ pub(super) fn scorep(here: &Environment, findings: &mut Findings) {
     let variables = here.variables.pairs();
     let sign = variables.iter().find(|(name, value)| of_scorep(name, value)).map(|(name, _)| name);
     match (sign, here.config.scorep) {
-        (Some(sign), ScorepMode::Off) => findings.note("scorep", format!("{sign} is set, and NCCL_OTF2_SCOREP=off: Score-P is shown nothing of NCCL"), "nccl-otf2 merge adds NCCL's archive to Score-P's trace afterwards"),
-        (Some(sign), _) => findings.note("scorep", format!("{sign} is set: in a process that Score-P measures NCCL's calls are in its trace, too, and this project's archive is written beside"), "NCCL_OTF2_SCOREP=off if you are going to merge both (docs/SCOREP.md)"),
-        (None, ScorepMode::On) => findings.warning("scorep", "NCCL_OTF2_SCOREP=on, and nothing here says that Score-P measures", "start an instrumented program, or leave the variable out"),
+        (Some(sign), ScorepMode::Off) => findings.note(
+            "scorep",
+            format!(
+                "{sign} is set, and NCCL_OTF2_SCOREP=off: \
+            NCCL is not shown to Score-P"
+            ),
+            "nccl-otf2 merge adds NCCL's archive to Score-P's trace afterwards",
+        ),
+        (Some(sign), _) => findings.note(
+            "scorep",
+            format!(
+                "{sign} is set: in a process that Score-P measures, NCCL \
+            calls are also in Score-P's trace, besides this project's archive"
+            ),
+            "set NCCL_OTF2_SCOREP=off if you are \
+            going to merge both (docs/SCOREP.md)",
+        ),
+        (None, ScorepMode::On) => findings.warning(
+            "scorep",
+            "NCCL_OTF2_SCOREP=on, but no sign of a Score-P \
+            measurement here",
+            "start an instrumented program, or unset the variable",
+        ),
         (None, _) => {}
     }
 }
@@ -267,13 +306,13 @@ pub(super) fn predict_recording(here: &Environment, found: &FoundLibrary, findin
         unreported: Vec::new(),
     };
     let Some(table) = nccl.called() else {
-        let text = format!("{text} has no profiler plugins: nothing of it can be recorded");
+        let text = format!("{text} has no profiler plugins: it cannot be recorded");
         findings.problem("nccl", text, "NCCL 2.23 or later");
         return row;
     };
     if nccl.is_rccl {
-        let text = format!("{text}: table {table} is used, as RCCL's sources say; it was not run");
-        findings.warning("nccl", text, "docs/RELEASES.md §3; look at the archive with nccl-otf2 check");
+        let text = format!("{text}: table {table} is used, according to RCCL's sources; not tested");
+        findings.warning("nccl", text, "see docs/RELEASES.md §3; verify the archive with nccl-otf2 check");
     } else {
         findings.ok("nccl", format!("{text}: table {table} is used"));
         row.unreported = unreported_by_release(nccl.number, here.config.mask, allgatherv_off(here));
@@ -298,7 +337,7 @@ fn broadcasts(here: &Environment, nccl: &Nccl, findings: &mut Findings) {
         false => {}
         true if allgatherv_off(here) => findings.ok("events", versions::ALLGATHERV_WORKAROUND),
         true => {
-            let text = "calls of ncclBroadcast will be recorded, but neither the operations nor their network traffic";
+            let text = "calls of ncclBroadcast will be recorded, but not the operations and their network traffic";
             findings.note("events", format!("NCCL {}: {text}", nccl.release), versions::ALLGATHERV_WORKAROUND);
         }
     }
@@ -309,15 +348,15 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
     if here.config.mask & Kind::KernelCh.mask() != 0 && event::has(table, Kind::KernelCh) {
         let text =
             format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number, allgatherv_off(here)));
-        findings.warning("events", text, "NCCL_OTF2_EVENTS=standard records without them");
+        findings.warning("events", text, "NCCL_OTF2_EVENTS=standard leaves them out");
         if let Some(bytes) = free_bytes(Path::new("/dev/shm")).filter(|bytes| *bytes < SMALL_SHM) {
             findings.warning(
                 "events",
                 format!(
-                    "kernel channels and a /dev/shm with {} free: NCCL can crash in ncclLocalOpAppend",
+                    "kernel channels with only {} free in /dev/shm: NCCL may crash in ncclLocalOpAppend",
                     units::bytes(bytes)
                 ),
-                "a larger /dev/shm (docker run --shm-size=8g), or NCCL_OTF2_EVENTS=standard",
+                "use a larger /dev/shm (docker run --shm-size=8g), or NCCL_OTF2_EVENTS=standard",
             );
         }
     }
@@ -325,15 +364,20 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
         && let Some(plugin) = here.variable("NCCL_NET_PLUGIN").filter(|plugin| *plugin != "none")
     {
         let text = format!(
-            "NCCL_NET_PLUGIN={plugin}: NCCL {release} crashes, with any profiler, when a network plugin that reports events merges messages of a group"
+            "NCCL_NET_PLUGIN={plugin}: NCCL {release} crashes with any profiler if a network plugin that reports \
+            events merges messages of a group"
         );
         findings.warning("events", text, "NCCL 2.28 or later, or a network plugin without profiler events");
     }
     if !table.properties().describes_communicators {
         findings.note(
             "events",
-            format!("NCCL {release} gives plugins no log, and neither names nor sizes of communicators; who is the last process is known only from the launcher"),
-            "NCCL_OTF2_VERBOSITY=verbose shows on stderr what is recorded; nccl-otf2 finalize makes the archive if no process is the last",
+            format!(
+                "NCCL {release} gives plugins neither a log nor names and sizes of communicators; only the \
+                launcher says which process is the last"
+            ),
+            "NCCL_OTF2_VERBOSITY=verbose shows on stderr what is recorded; nccl-otf2 finalize makes the archive if no \
+            process knows that it is the last",
         );
     }
 }
@@ -342,7 +386,7 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
 pub(super) fn timing(here: &Environment, found: &[FoundLibrary], findings: &mut Findings) {
     let settings = &here.config.gpu;
     if settings.backend == BackendChoice::Off {
-        let text = "NCCL_OTF2_GPU=off: GPU work is not timed, and the trace does not say which GPUs there are";
+        let text = "NCCL_OTF2_GPU=off: GPU work is not timed, and the trace does not name the GPUs";
         findings.note("gpu", text, "");
         return;
     }
@@ -372,19 +416,19 @@ pub(super) fn timing(here: &Environment, found: &[FoundLibrary], findings: &mut 
     match (cupti, other) {
         (_, Some((who, sign))) if wants_cupti => findings.warning(
             "cupti",
-            format!("NCCL_OTF2_GPU=cupti: {who} may want CUPTI too ({sign}), and one of both may get nothing"),
+            format!("NCCL_OTF2_GPU=cupti: {who} may use CUPTI too ({sign}), and one of the two may get nothing"),
             "NCCL_OTF2_GPU=events disturbs no tool",
         ),
         (_, Some((who, sign))) => findings.note(
             "cupti",
-            format!("GPU work is timed by CUDA events, because {who} may want CUPTI ({sign})"),
-            "NCCL_OTF2_GPU=cupti takes it all the same",
+            format!("GPU work is timed by CUDA events, because {who} may use CUPTI ({sign})"),
+            "NCCL_OTF2_GPU=cupti uses CUPTI regardless",
         ),
         (Some(file), None) => findings.ok("cupti", format!("{} can be used", file.display())),
         (None, None) => findings.note(
             "cupti",
-            "no libcupti was found: where there is a driver, GPU work is timed by CUDA events",
-            "NCCL_OTF2_CUPTI_LIB names the file of CUPTI's library",
+            "no libcupti was found: if there is a driver, GPU work is timed by CUDA events",
+            "set NCCL_OTF2_CUPTI_LIB to the file of CUPTI's library",
         ),
     }
 }
@@ -396,11 +440,11 @@ fn driver(here: &Environment, findings: &mut Findings) {
     match (here.loader.find("libcuda.so.1"), kernel) {
         (Some(file), _) if file.components().any(|part| part.as_os_str() == "stubs") => findings.problem(
             "gpu",
-            format!("{} is a CUDA toolkit's stub in place of the driver", file.display()),
-            "take its directory out of LD_LIBRARY_PATH",
+            format!("{} is the stub of a CUDA toolkit, not the driver", file.display()),
+            "remove its directory from LD_LIBRARY_PATH",
         ),
         (Some(file), Some(release)) => findings.ok("gpu", format!("driver {release}, {}", file.display())),
-        (Some(file), None) => findings.note("gpu", format!("{} is here, but no NVIDIA kernel module", file.display()), "run the doctor where the job runs"),
+        (Some(file), None) => findings.note("gpu", format!("{} is here, but the NVIDIA kernel module is not loaded", file.display()), "run the doctor where the job runs"),
         (None, _) => findings.note("gpu", "the loader finds no GPU driver (libcuda.so.1)", "on a login node: run the doctor where the job runs (srun nccl-otf2 doctor); in a container: start it with its GPUs (--gpus all, --nv)"),
     }
 }

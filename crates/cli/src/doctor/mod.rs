@@ -109,7 +109,7 @@ pub(crate) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut Nc
         }
         Search::Program => {
             let why = "(STATIC_PLUGIN, or its first letters)";
-            findings.warning("plugin", format!("{who} takes the program itself for the profiler {why}"), &advice);
+            findings.warning("plugin", format!("{who} uses the program itself as the profiler {why}"), &advice);
             return;
         }
     };
@@ -119,7 +119,7 @@ pub(crate) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut Nc
             names => format!("does not find {}", names.join(", nor ")),
         };
         match value {
-            Some(_) => findings.problem("plugin", format!("{who} {what}, and would record nothing"), &advice),
+            Some(_) => findings.problem("plugin", format!("{who} {what}, so nothing would be recorded"), &advice),
             None => {
                 let text = format!("{who} {what}: nothing is recorded without nccl-otf2 run");
                 findings.note("plugin", text, &advice);
@@ -149,8 +149,11 @@ pub(crate) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut Nc
         None => {}
         Some(OURS) => findings.ok("plugin", format!("{who} loads {shown}, this project's plugin")),
         Some(other) => {
-            let text = format!("{who} loads {other} ({shown}) and, as it takes one profiler only, not this project's");
-            let behind = format!("{advice} and NCCL_OTF2_CHAIN={shown}: both call it behind this project's");
+            let text = format!(
+                "{who} loads {other} ({shown}) and not this project's plugin, because NCCL loads only \
+                one profiler"
+            );
+            let behind = format!("{advice} and NCCL_OTF2_CHAIN={shown}: both chain it behind this project's plugin");
             findings.warning("plugin", text, &behind);
         }
     }
@@ -179,10 +182,10 @@ fn overruled(here: &Environment, number: u32, release: &str, findings: &mut Find
         return;
     };
     let text = format!(
-        "{given}: NCCL {release} takes its variables from {}, which can overrule {PLUGIN} of the environment",
+        "{given}: NCCL {release} reads its variables from {}, which can override {PLUGIN} in the environment",
         file.display()
     );
-    findings.warning("plugin", text, "NCCL_ENV_PLUGIN=none keeps it out");
+    findings.warning("plugin", text, "NCCL_ENV_PLUGIN=none disables it");
 }
 
 pub(crate) fn installed(here: &Environment, findings: &mut Findings) {
@@ -205,14 +208,21 @@ pub(crate) fn chained(here: &Environment, findings: &mut Findings) {
     for name in &here.config.chain {
         let (text, advice) = match behind(&here.loader, name) {
             ChainedPlugin::Plugin(file, profiler) => {
-                findings.ok("plugin", format!("NCCL_OTF2_CHAIN={name}: {profiler} is behind ours: {}", file.display()));
+                findings.ok(
+                    "plugin",
+                    format!(
+                        "NCCL_OTF2_CHAIN={name}: {profiler} is chained behind this project's \
+                    plugin: {}",
+                        file.display()
+                    ),
+                );
                 continue;
             }
-            ChainedPlugin::Missing(reason) => (reason, "name its file with its path"),
+            ChainedPlugin::Missing(reason) => (reason, "give the path of its file"),
             ChainedPlugin::Ours => {
-                ("that is this project's plugin itself".to_owned(), "take it out of NCCL_OTF2_CHAIN")
+                ("that is this project's plugin itself".to_owned(), "remove it from NCCL_OTF2_CHAIN")
             }
-            ChainedPlugin::Unusable(reason) => (reason, "take it out of NCCL_OTF2_CHAIN"),
+            ChainedPlugin::Unusable(reason) => (reason, "remove it from NCCL_OTF2_CHAIN"),
         };
         findings.warning("plugin", format!("NCCL_OTF2_CHAIN={name}: {text}; it is left out"), advice);
     }
@@ -240,17 +250,18 @@ pub(crate) fn ranges(here: &Environment, findings: &mut Findings) {
             let other = loaded.unwrap_or_default();
             let shown = other.display();
             let text = format!(
-                "{INJECTION}={value} is another copy than {PLUGIN} has ({shown}): NVTX ranges are not recorded"
+                "{INJECTION}={value} is a different copy of the plugin than {PLUGIN} names ({shown}): NVTX ranges are \
+                not recorded"
             );
             let same = format!("nccl-otf2 run -- COMMAND, or export {INJECTION}={}", shell_word(&other));
             findings.warning("nvtx", text, &same);
         }
         (Injection::Of(who), value) => {
-            let text = format!("{INJECTION}={value}: {who} gets NVTX ranges, and they are not recorded");
+            let text = format!("{INJECTION}={value}: {who} gets the NVTX ranges, so they are not recorded");
             findings.note("nvtx", text, &unset);
         }
         (Injection::Nobody(reason), _) => {
-            findings.warning("nvtx", format!("{INJECTION}: {reason}; nobody gets NVTX ranges"), &unset);
+            findings.warning("nvtx", format!("{INJECTION}: {reason}; no tool gets NVTX ranges"), &unset);
         }
     }
 }
@@ -270,7 +281,7 @@ fn missing(here: &Environment, library: &Library, findings: &mut Findings) {
     let mut missing = library.needed.iter().filter(|name| here.loader.is_known() && here.loader.find(name).is_none());
     if let Some(missing) = missing.next() {
         let shown = library.path.display();
-        let text = format!("{shown} needs {missing}, which the loader does not find: no NCCL can load it");
+        let text = format!("{shown} needs {missing}, which the loader does not find: NCCL cannot load it");
         findings.problem("plugin", text, "add its directory to LD_LIBRARY_PATH");
     }
 }
@@ -297,7 +308,7 @@ pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Finding
             in_file(here, path, &mut all, findings)?;
         }
         if all.len() == before {
-            let text = format!("there is no NCCL in {}", path.display());
+            let text = format!("no NCCL in {}", path.display());
             findings.problem("nccl", text, "name libnccl.so.2, a program that uses NCCL, or a Python environment");
         }
     }
@@ -315,7 +326,7 @@ pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Finding
     if all.is_empty() {
         findings.warning(
             "nccl",
-            "no NCCL was found: not by the loader, and not beside the Python on PATH",
+            "no NCCL was found, neither by the loader nor beside the Python on PATH",
             "load the job's modules or environment first, or name the library: nccl-otf2 doctor PATH",
         );
     }
@@ -340,7 +351,7 @@ fn in_file(here: &Environment, path: &Path, all: &mut Vec<FoundLibrary>, finding
     let library = Library::read(path)?;
     let shown = path.display();
     if library.needed.iter().any(|name| name.starts_with("libscorep")) {
-        let text = format!("{shown} is instrumented by Score-P: NCCL's calls are shown in its trace, too");
+        let text = format!("{shown} is instrumented by Score-P: NCCL calls are also shown in Score-P's trace");
         findings.note("scorep", text, "docs/SCOREP.md");
     }
     for name in library.needed.iter().filter(|name| NAMES.contains(&name.as_str())) {
@@ -349,7 +360,7 @@ fn in_file(here: &Environment, path: &Path, all: &mut Vec<FoundLibrary>, finding
             None => findings.warning(
                 "nccl",
                 format!("{shown} needs {name}, which the loader does not find"),
-                "add its directory to LD_LIBRARY_PATH, unless the program has a path of its own to it",
+                "add its directory to LD_LIBRARY_PATH, unless the program finds it through a path of its own",
             ),
         }
     }
@@ -367,7 +378,7 @@ fn python_on_path() -> Option<PathBuf> {
 fn find_in_python(here: &Environment, python: &Path, all: &mut Vec<FoundLibrary>, findings: &mut Findings) {
     let by = format!("beside {}", python.display());
     if fs::read(python).is_ok_and(|text| text.starts_with(b"#!")) {
-        let text = format!("{} is a script (pyenv's?), and which Python it starts is not known", python.display());
+        let text = format!("{} is a script (pyenv's?), so it is unknown which Python it starts", python.display());
         findings.note("nccl", text, "name the environment: nccl-otf2 doctor DIR");
         return;
     }
@@ -399,10 +410,10 @@ fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<FoundLibrary>, findings: &mu
             continue;
         };
         if library.needed.iter().any(|name| name == NAMES[0]) {
-            let text = format!("PyTorch in {} uses an NCCL library: it has none linked in", packages.display());
+            let text = format!("PyTorch in {} uses an NCCL library: none is linked in", packages.display());
             findings.ok("nccl", text);
         } else {
-            add(&torch, &format!("{by}: linked into PyTorch, which uses no other"), all);
+            add(&torch, &format!("{by}: linked into PyTorch, which uses no other NCCL"), all);
         }
     }
 }
@@ -595,7 +606,8 @@ pub(crate) fn settings(here: &Environment, findings: &mut Findings) {
         findings.ok("launcher", format!("{launcher}: rank {} of {}", number(job.rank), number(job.size)));
     }
     if job.job.is_none() && here.variable("NCCL_OTF2_DIR").is_none() {
-        let text = "no job id is in the environment, and NCCL_OTF2_DIR is not set: each process would choose a directory by its own time";
-        findings.note("launcher", text, "name one for all: NCCL_OTF2_DIR, or nccl-otf2 run -o DIR");
+        let text = "the environment has no job id, and NCCL_OTF2_DIR is not set: each process would name a directory \
+            after its own start time";
+        findings.note("launcher", text, "name one for all processes: set NCCL_OTF2_DIR, or use nccl-otf2 run -o DIR");
     }
 }

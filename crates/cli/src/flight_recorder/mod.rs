@@ -152,12 +152,15 @@ fn dumps(directory: &Path) -> Result<BTreeMap<u32, PathBuf>> {
         others.sort();
         let more = if others.len() > MOST_NAMED { ", …" } else { "" };
         others.truncate(MOST_NAMED);
-        output::note(format_args!("flight recorder: no dumps, and left out of {shown}: {}{more}", others.join(", ")));
+        output::note(format_args!(
+            "flight recorder: no usable dumps; left out of {shown}: {}{more}",
+            others.join(", ")
+        ));
     }
     ensure!(
         !dumps.is_empty(),
-        "{shown} has no dump of PyTorch's flight recorder: set TORCH_FR_BUFFER_SIZE=2000 and \
-         TORCH_FR_DUMP_TEMP_FILE={shown}/rank_ for the job"
+        "{shown} has no dumps of PyTorch's flight recorder: set TORCH_FR_BUFFER_SIZE=2000 and \
+        TORCH_FR_DUMP_TEMP_FILE={shown}/rank_ for the job"
     );
     dumps.sort();
     Ok(dumps.into_iter().map(|(_, rank, path)| (rank, path)).collect())
@@ -189,7 +192,7 @@ fn line(
 ) -> Result<String> {
     let path = dumps.get(&rank).context("it has no dump")?;
     let bytes = regular_files::read(path, MOST_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
-    let dump = parse(&bytes).with_context(|| format!("{} is no dump that can be read", path.display()))?;
+    let dump = parse(&bytes).with_context(|| format!("{} is not a readable dump", path.display()))?;
     let last_ns = dump.entries.iter().map(|entry| entry.time_created_ns).max();
     let is_old = last_ns.zip(began_ns(report, rank)).is_some_and(|(last_ns, began_ns)| last_ns < began_ns);
     ensure!(!is_old, "{} is of an earlier job: it ends before this one began", path.display());
@@ -239,7 +242,7 @@ fn group<'d, 'a>(dump: &'d Dump<'a>, comm: &CommRow) -> Result<&'d Group<'a>> {
     }
     match &found[..] {
         [group] => Ok(group),
-        [] => bail!("cannot tell which group it called: none of its dump has the ranks of {}", comm.name),
+        [] => bail!("cannot tell which group it called: none in its dump has the ranks of {}", comm.name),
         [one, other, ..] => bail!(
             "cannot tell which group it called, because `{}` and `{}` have the ranks of {}",
             one.shown(),

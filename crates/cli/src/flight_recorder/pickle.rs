@@ -99,12 +99,12 @@ impl<'a> Reader<'a> {
             0x94 => self.memorize(u32::try_from(self.memo.len())?),
             b'h' => self.array().and_then(|[at]| self.recall(at.into())),
             b'j' => self.array().and_then(|at| self.recall(u32::from_le_bytes(at))),
-            other => bail!("its instruction {other:#04x} is for more than plain data, and is not executed"),
+            other => bail!("its instruction {other:#04x} is not for plain data, and is not executed"),
         }
     }
 
     fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(count).context("it is cut off")?;
+        let (taken, rest) = self.rest.split_at_checked(count).context("it is truncated")?;
         self.rest = rest;
         Ok(taken)
     }
@@ -136,12 +136,13 @@ impl<'a> Reader<'a> {
     /// The topmost values of the stack, but none below the last mark.
     fn pop(&mut self, count: usize) -> Result<Vec<u32>> {
         let floor = self.marks.last().copied().unwrap_or(0);
-        let at = self.stack.len().checked_sub(count).filter(|at| *at >= floor).context("it takes what is not there")?;
+        let at =
+            self.stack.len().checked_sub(count).filter(|at| *at >= floor).context("it pops from an empty stack")?;
         Ok(self.stack.split_off(at))
     }
 
     fn since_mark(&mut self) -> Result<usize> {
-        let mark = self.marks.pop().context("it has no mark")?;
+        let mark = self.marks.pop().context("its stack has no mark")?;
         Ok(self.stack.len() - mark)
     }
 
@@ -155,18 +156,18 @@ impl<'a> Reader<'a> {
         match self.stack.last().and_then(|at| self.values.get_mut(*at as usize)) {
             Some(Value::List(list)) => list.extend(items),
             Some(Value::Dict(list)) if items.len() % 2 == 0 => list.extend(items),
-            _ => bail!("it fills what is no list and no dict"),
+            _ => bail!("it appends to something that is neither a list nor a dict"),
         }
         Ok(())
     }
 
     fn memorize(&mut self, at: u32) -> Result<()> {
-        self.memo.insert(at, *self.stack.last().context("it memorizes nothing")?);
+        self.memo.insert(at, *self.stack.last().context("it memoizes from an empty stack")?);
         Ok(())
     }
 
     fn recall(&mut self, at: u32) -> Result<()> {
-        self.stack.push(*self.memo.get(&at).context("it recalls what it has not memorized")?);
+        self.stack.push(*self.memo.get(&at).context("it recalls a value that it has not memoized")?);
         Ok(())
     }
 }
@@ -185,7 +186,7 @@ impl<'p, 'a> Node<'p, 'a> {
         let visits = self.pickle.visits.get() + 1 + length / 32;
         self.pickle.visits.set(visits);
         let value = value.filter(|_| visits < MOST_VISITS);
-        value.ok_or_else(|| de::value::Error::custom("it refers to its own parts too often"))
+        value.ok_or_else(|| de::value::Error::custom("it refers to its own values too often"))
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
                 }
                 ControlFlow::Continue(())
             })
-            .context("the archive is damaged, `nccl-otf2 check` says more")?;
+            .context("the archive is damaged; run `nccl-otf2 check` for details")?;
         events.insert(location, counted);
         bar.step();
     }
@@ -84,7 +84,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     if events != trace.events() {
         let promised = count(trace.events());
         output::note(format_args!(
-            "{promised} events are promised, {} are there: see `nccl-otf2 check`",
+            "the archive promises {promised} events but has {}: see `nccl-otf2 check`",
             count(events)
         ));
     }
@@ -168,7 +168,7 @@ fn flight(trace: &Trace) -> Option<String> {
     let processes = plural(trace.statements.flight_processes.0?, "process", "processes");
     let from = trace.start_ns().map_or_else(String::new, |start_ns| {
         let from = time(trace.statements.flight_complete_from.get().saturating_sub(start_ns));
-        format!("; everything is there from {from} after the beginning on")
+        format!("; complete from {from} after the beginning on")
     });
     Some(format!("the end of {processes}{from}"))
 }
@@ -176,7 +176,7 @@ fn flight(trace: &Trace) -> Option<String> {
 fn switches(statements: &Statements) -> Option<String> {
     let times = plural(statements.measurement_list.shown().len() as u64, "time", "times");
     let is_any = !statements.measurement_list.is_empty();
-    is_any.then(|| format!("recording was switched {times} (--json lists when, where and by what)"))
+    is_any.then(|| format!("recording was switched off or on {times} (--json lists when, where and by what)"))
 }
 
 fn pxn(statements: &Statements) -> Option<String> {
@@ -234,7 +234,7 @@ fn clocks(statements: &Statements) -> Option<String> {
     Some(match (statements.alignment_groups.0?, statements.alignment_uncertainty_ns.0) {
         (1, Some(uncertainty)) => format!("{hosts} on one clock to {} by {constraints}{violated}", time(uncertainty)),
         (groups, _) => format!(
-            "{hosts}, {} that nothing compares: the system clocks are not corrected ({constraints}{violated})",
+            "{hosts}, {} without any common reference: the system clocks are not corrected ({constraints}{violated})",
             plural(groups, "group", "groups")
         ),
     })
@@ -351,7 +351,7 @@ fn messages(rows: &[Messages], text: &mut Text) {
 
 fn completeness(completeness: &Completeness, text: &mut Text) {
     if completeness.kinds.is_empty() {
-        text.paragraph("nothing is said about completeness: this archive is not the plugin's");
+        text.paragraph("completeness is unknown: the plugin did not make this archive");
         return;
     }
     text.paragraph("completeness");
@@ -389,7 +389,7 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
         (completeness.callbacks_lost, "callbacks not recorded"),
         (completeness.callbacks_late, "callbacks after the end of recording"),
         (completeness.ranks_missing, "ranks of communicators not recorded"),
-        (completeness.ranks_impossible.number, "communicators with a rank or size that cannot be"),
+        (completeness.ranks_impossible.number, "communicators with an impossible rank or size"),
         (completeness.collectives_unmatched, "collectives not on all recorded ranks"),
         (completeness.problem_count, "problems in journals"),
         (completeness.topology_unused.len() as u64, "dumps of NCCL's topology that could not be used"),

@@ -441,7 +441,7 @@ pub(crate) fn line(statements: &Statements) -> Option<String> {
     if backends.is_empty() && counts.named().all(|(_, number)| number == 0) && statements.gpu_devices.get() == 0 {
         return None;
     }
-    let backends = if backends.is_empty() { "no way is stated".to_owned() } else { backends.join(" and ") };
+    let backends = if backends.is_empty() { "not stated".to_owned() } else { backends.join(" and ") };
     let mut facts = vec![backends];
     let mut fact = |some: u64, text: String| facts.extend((some > 0).then_some(text));
     let devices = statements.gpu_devices.get();

@@ -93,7 +93,7 @@ impl Server {
                 None => Answer::Text(503, "no values yet\n"),
             },
             ("GET", "/") => Answer::Text(200, "nccl-otf2: /metrics has the metrics\n"),
-            ("GET", _) => Answer::Text(404, "only /metrics is here\n"),
+            ("GET", _) => Answer::Text(404, "not found; see /metrics\n"),
             _ => Answer::Text(405, "only GET\n"),
         }
     }
@@ -321,13 +321,14 @@ impl Request {
             let read = file.and_then(|mut file| file.read_to_string(&mut text));
             let _bytes = read.with_context(|| format!("cannot read {}", path.display()))?;
             let token = text.trim().to_owned();
-            ensure!(!token.is_empty(), "{}: there is no token in it", path.display());
+            ensure!(!token.is_empty(), "{}: the file has no token", path.display());
             Ok(token)
         });
         let token = token.transpose()?;
         if !address.ip().is_loopback() && token.is_none() && !self.anonymous {
             bail!(
-                "--listen {address}: others can reach that address; give --token-file, or --anonymous to answer everybody"
+                "--listen {address}: other hosts can reach that address; add --token-file, or --anonymous to serve \
+                everyone"
             );
         }
         let listener = TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
@@ -342,8 +343,8 @@ impl Request {
         };
         match scheme {
             "http" => {}
-            "https" => bail!("--otlp {shown}: this tool has no TLS; send to a collector on this node, which sends on"),
-            _ => bail!("--otlp {shown}: only http:// is known"),
+            "https" => bail!("--otlp {shown}: TLS is not supported; send to a collector on this node that forwards"),
+            _ => bail!("--otlp {shown}: only http:// is supported"),
         }
         // Append the default path to a URL without one, as OpenTelemetry's own exporters do.
         let has_path = rest.trim_end_matches('/').contains('/');
@@ -518,7 +519,8 @@ impl OutputErrors {
         vec![
             counter(
                 "nccl_otf2_output_errors",
-                "Text files that could not be written, collectors that did not take metrics, requests that were refused",
+                "Text files that could not be written, collectors that did not accept metrics, requests that were \
+                refused",
                 vec![sample("textfile", &self.textfile), sample("otlp", &self.otlp), sample("listen", &self.refused)],
             ),
             counter(

@@ -45,7 +45,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     let mut outputs = Outputs::open(request)?;
     match archives::job(&request.directory) {
         Err(error) if request.once => return Err(error),
-        Err(error) => output::note(format_args!("waits for processes to record: {error}")),
+        Err(error) => output::note(format_args!("waiting for processes to record: {error}")),
         Ok(directory) => archives::note_other_jobs(directory),
     }
     let mut live = Live::new(&request.directory, Options::default());
@@ -137,7 +137,7 @@ impl Outputs {
                 Ok(message) => message.iter().for_each(output::note),
                 Err(message) if self.once => bail!(message.unwrap_or_default()),
                 Err(message) => message.iter().for_each(|message| {
-                    output::note(format_args!("{message}; its last values stay, and every interval tries again"));
+                    output::note(format_args!("{message}; its last values stay; trying again every interval"));
                 }),
             }
         }
@@ -205,7 +205,7 @@ impl Sender {
                 match send(&agent, &url, &headers, &request) {
                     Ok(()) => {
                         if failed.take().is_some() {
-                            output::note(format_args!("{shown} takes metrics again"));
+                            output::note(format_args!("{shown} accepts metrics again"));
                         }
                     }
                     Err(error) => {
@@ -213,7 +213,7 @@ impl Sender {
                         let error = error.to_string().replace(&url, &shown);
                         let message = format!("cannot send metrics to {shown}: {error}");
                         if !once && failed.is_none() {
-                            output::note(format_args!("{message}; every interval tries again"));
+                            output::note(format_args!("{message}; trying again every interval"));
                         }
                         failed = Some(message);
                     }
@@ -237,8 +237,8 @@ impl Sender {
         let patience = if self.once { PATIENCE + LAST } else { LAST };
         match self.ended.recv_timeout(patience) {
             Ok(Some(message)) if self.once => bail!(message),
-            Err(RecvTimeoutError::Timeout) if self.once => bail!("the collector did not take the metrics"),
-            Err(RecvTimeoutError::Timeout) => output::note("the collector did not take the last metrics"),
+            Err(RecvTimeoutError::Timeout) if self.once => bail!("the collector did not accept the metrics"),
+            Err(RecvTimeoutError::Timeout) => output::note("the collector did not accept the last metrics"),
             _ => {}
         }
         Ok(())
@@ -351,7 +351,7 @@ impl TextFile {
     pub(crate) fn write(&mut self, text: &str) -> Result<Option<String>, Option<String>> {
         let path = self.path.display();
         match self.replace(text) {
-            Ok(()) => Ok(std::mem::take(&mut self.failed).then(|| format!("{path} is written again"))),
+            Ok(()) => Ok(std::mem::take(&mut self.failed).then(|| format!("{path} can be written again"))),
             Err(error) => {
                 let is_new = !std::mem::replace(&mut self.failed, true);
                 Err(is_new.then(|| format!("cannot write {path}: {error}")))

@@ -59,8 +59,8 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     }
     if path.join(PROCESS).is_file() || archives::is_archive(path) || !unread.is_empty() {
         bail!(
-            "{}: no journal: they are removed when they are written into an archive, unless the job has \
-             NCCL_OTF2_KEEP_JOURNAL=1 or is started with `nccl-otf2 run --keep-journal`",
+            "{}: no journals: they are removed after the archive is written, unless NCCL_OTF2_KEEP_JOURNAL=1 or \
+            `nccl-otf2 run --keep-journal` keeps them",
             path.display()
         );
     }
@@ -76,19 +76,19 @@ fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
     let journal = part.join(JOURNAL);
     match journal.metadata() {
         Ok(data) if data.is_dir() => Ok(Some(journal)),
-        Ok(_) => bail!("{} is no directory: its process is left out", journal.display()),
+        Ok(_) => bail!("{} is not a directory: its process is left out", journal.display()),
         Err(error) if error.kind() != ErrorKind::NotFound && part.is_dir() => {
             let refusing = refusing_directory(&journal, &error);
             Err(error).with_context(|| format!("{}: {} is left out", refusing.display(), part.display()))
         }
         Err(_) => match journal.read_link() {
             Ok(target) => bail!(
-                "{}: the journal was put into {}, which is not here: its process is left out",
+                "{}: the journal is in {}, which does not exist here: its process is left out",
                 part.display(),
                 target.display()
             ),
             Err(_) if part.join(PROCESS).is_file() => {
-                bail!("{}: there is no journal (any more): its process is left out", part.display())
+                bail!("{}: no journal, or it was removed: its process is left out", part.display())
             }
             Err(_) => Ok(None),
         },
@@ -293,7 +293,7 @@ impl Process {
         }
         if orphan_stops > 0 {
             let stops = plural(orphan_stops, "stop", "stops");
-            output::note(format_args!("{path}: {stops} of events that it does not have, or that had stopped before"));
+            output::note(format_args!("{path}: {stops} of events that are not in the journal or had already stopped"));
         }
         if self.clock.quality.calibration == Calibration::Assumed {
             output::note(format_args!("{path}: fewer than two clock readings: its times are ticks, not nanoseconds"));
@@ -437,7 +437,10 @@ impl FromStr for RankRange {
         let (first, last) = ends.map_or((text, text), |(at, _)| (&text[..at], &text[at + 1..]));
         let ends = first.parse().ok().zip(last.parse().ok());
         let range = ends.map(|(first, last): (i64, i64)| first..=last).filter(|range| !range.is_empty());
-        range.map(Self).ok_or("is no rank such as 3 and no range such as 4-7; several go with commas: 0,2,4-7")
+        range.map(Self).ok_or(
+            "is neither a rank such as 3 nor a range such as 4-7; separate several with commas: \
+            0,2,4-7",
+        )
     }
 }
 

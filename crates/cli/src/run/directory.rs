@@ -90,7 +90,7 @@ impl Directory {
     /// Creates the directory early, so that a bad name is reported before the job runs. With `--append` the run joins
     /// the job that recorded there; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, program: &OsStr, request: &Request, job: &mut JobEnvironment) -> Result<()> {
-        ensure!(!self.path.is_file(), "{} is a file: --out names a directory for the job", self.path.display());
+        ensure!(!self.path.is_file(), "{} is a file: --out must name a directory", self.path.display());
         self.as_variable()?;
         refuse_foreign(&self.path, "--out").map_err(|reason| anyhow!(reason))?;
         self.clear(program, request, job)?;
@@ -99,7 +99,7 @@ impl Directory {
         }
         let is_set = request.out.is_none() && env::var("NCCL_OTF2_DIR").is_ok_and(|template| !template.is_empty());
         let origin = if is_set { "from NCCL_OTF2_DIR; " } else { "" };
-        let failed = || format!("cannot make {} ({origin}--out names another)", self.path.display());
+        let failed = || format!("cannot create {} ({origin}--out names another)", self.path.display());
         // No other user may read the recording, or put files there.
         let is_new = !self.path.exists();
         host::directories(&self.path).with_context(failed)?;
@@ -107,8 +107,8 @@ impl Directory {
         self.made = is_new || !path.join(PARTS).exists() && path != self.path;
         if let Some(other) = other {
             output::note(format_args!(
-                "{} holds recordings of another run ({other}): this one's go into {} (--append adds them to it, \
-                 -o 'trace-%j' names a directory for each job)",
+                "{} holds recordings of another run ({other}), so this run records into {} (--append adds it to the \
+                other run, -o 'trace-%j' names a directory for each job)",
                 self.path.display(),
                 path.display()
             ));
@@ -144,22 +144,22 @@ impl Directory {
         if request.force {
             ensure!(
                 !is_one_of_many(job),
-                "--force cannot be used by the processes of a job, they would remove each other's \
-                 parts: remove {path} before the job starts"
+                "--force cannot be used in several processes of a job, which would remove each other's parts: remove \
+                {path} before the job starts"
             );
             ensure!(is_found(program), "cannot run {}: no such program; nothing was removed", program.display());
             return self.remove_archive();
         }
         ensure!(
             !request.append || !self.path.join(ANCHOR).exists() || self.path.join(PARTS).exists(),
-            "{path} holds an archive without the parts that it was made of ({PARTS}/): nothing can be added to it; name \
-             another directory with --out, and combine the two with `nccl-otf2 merge`"
+            "{path} holds an archive without the parts that it was made from ({PARTS}/), so nothing can be added; \
+            name another directory with --out, and combine the two with `nccl-otf2 merge`"
         );
         // It may be the only archive of a long job.
         ensure!(
             request.append || !self.path.join(ANCHOR).exists(),
-            "{path} holds an archive already: name another directory with --out, \
-             replace the archive with --force, or add to it with --append"
+            "{path} already holds an archive: name another directory with --out, replace the archive with --force, or \
+            add to it with --append"
         );
         Ok(())
     }
@@ -170,14 +170,14 @@ impl Directory {
         let names = [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE, stacks::FOLDER];
         if let Some(file) = archive::foreign_file(&self.path) {
             bail!(
-                "--force: {} is not of an archive: move it away, or name another directory with --out",
+                "--force: {} does not belong to an archive: move it away, or name another directory with --out",
                 file.display()
             );
         }
         if !self.path.join(ANCHOR).exists() && job::owner(&self.path)?.is_none() {
             match names.iter().find(|name| self.path.join(name).exists()) {
                 Some(name) => {
-                    bail!("--force: {directory} has {name}, but no recording: name another directory with --out")
+                    bail!("--force: {directory} contains {name}, but no recording: name another directory with --out")
                 }
                 None => return Ok(()),
             }
@@ -185,7 +185,7 @@ impl Directory {
         let mut parts = part_directories(&self.path).unwrap_or_default().into_iter();
         if let Some(part) = parts.find(|part| read_process(part).0.is_recording()) {
             bail!(
-                "--force: a process records into {} now: end its job, or name another directory with --out",
+                "--force: a process is recording into {}: end its job, or name another directory with --out",
                 part.display()
             );
         }
@@ -257,7 +257,7 @@ fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
 
 fn expand(source: &str, template: &str, job: &JobEnvironment) -> Result<String> {
     if template.replace("%%", "").contains("%p") {
-        bail!("{source}={template} is another directory in every process (%p): name one for all with --out");
+        bail!("{source}={template} is a different directory in every process (%p): name one for all with --out");
     }
     let host = uname().nodename().to_string_lossy().into_owned();
     Ok(settings::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
@@ -278,7 +278,7 @@ pub(super) fn complete(
     let cleared = directory.was_cleared(parts.is_empty());
     if cleared == RecordingRemoval::Removed && !parts.is_empty() {
         output::note(format_args!(
-            "{} was removed or moved while the command ran: what was recorded before is lost, and not in what follows",
+            "{} was removed or moved while the command ran: everything recorded before that is lost and missing below",
             out.join(PARTS).display()
         ));
     }
@@ -286,16 +286,16 @@ pub(super) fn complete(
         match cleared {
             RecordingRemoval::Removed => {
                 output::note(format_args!(
-                    "nothing is left of what was recorded into {}: it was removed or moved while the command ran \
-                     (`nccl-otf2 finalize DIR` makes an archive in its new place)",
+                    "nothing is left of the recording in {}: it was removed or moved while the command ran \
+                    (`nccl-otf2 finalize DIR` makes an archive in its new place)",
                     out.display()
                 ));
                 return Ok(());
             }
             RecordingRemoval::Emptied => {
                 output::note(format_args!(
-                    "there is no recording in {}: either no process could write one (then its plugin said why on \
-                     stderr), or it was removed while the command ran",
+                    "no recording in {}: either no process could write one (then the plugin gave the reason on \
+                    stderr), or it was removed while the command ran",
                     out.display()
                 ));
                 directory.release_if_unused();
@@ -460,9 +460,10 @@ fn why_strayed(strayed: &StrayProcess, directory: &Path) -> Text {
     let mut text = Text::default();
     text.line(format_args!("nothing was recorded into {}: {strayed}.", directory.display()));
     text.line(
-        "  An entrypoint, a launcher or the program changed what `nccl-otf2 run` had set. Take that out, or let it",
+        "  An entrypoint, a launcher or the program changed what `nccl-otf2 run` had set. Remove that change, or let \
+        it",
     );
-    text.line("  start `nccl-otf2 run -- COMMAND` itself, which calls the other plugin behind this project's.");
+    text.line("  start `nccl-otf2 run -- COMMAND` itself, which chains the other plugin behind this project's.");
     text
 }
 
@@ -511,12 +512,12 @@ pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrup
         if !is_noted && began.elapsed() > QUIET {
             is_noted = true;
             output::note(format_args!(
-                "the command has ended; waits {} s at most for {} (Ctrl-C ends this)",
+                "the command has ended; waiting at most {} s for {} (Ctrl-C stops waiting)",
                 PATIENCE.as_secs(),
                 plural(
                     number,
-                    "process that it left and that still records",
-                    "processes that it left and that still record"
+                    "process that it left behind and that is still recording",
+                    "processes that it left behind and that are still recording"
                 )
             ));
         }

@@ -150,7 +150,7 @@ impl std::fmt::Display for StrayProcess {
         let who = format!("process {} ({})", self.process, self.program);
         match &self.how {
             Difference::Set(value) | Difference::SetForNccl(value) => {
-                write!(out, "{PLUGIN} became {value} in the {who}")
+                write!(out, "{PLUGIN} was changed to {value} in the {who}")
             }
             Difference::RemovedForNccl => write!(out, "{PLUGIN} was removed from the environment of the {who}"),
             Difference::Loaded(file) => {

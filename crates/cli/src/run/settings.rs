@@ -135,7 +135,8 @@ impl Settings {
         match (named, choice) {
             (Some(name), NvtxChoice::Off | NvtxChoice::Nccl) => {
                 bail!(
-                    "--steps names the range {name:?}, but --nvtx (NCCL_OTF2_NVTX) leaves out the program's ranges; use --nvtx auto"
+                    "--steps names the range {name:?}, but --nvtx (NCCL_OTF2_NVTX) excludes the program's ranges; use \
+                    --nvtx auto"
                 )
             }
             _ => Ok(()),
@@ -153,7 +154,7 @@ impl Settings {
                 None => (limit, &mut size),
             };
             if place.replace(limit.to_owned()).is_some() {
-                bail!("--flight: one size and one time at most, such as 1G,120s");
+                bail!("--flight takes at most one size and one time, such as 1G,120s");
             }
         }
         Ok((size, seconds))
@@ -269,7 +270,7 @@ impl PluginPlacement {
         ensure!(profiler == OURS, "{} is {profiler}, not this project's plugin (--plugin FILE)", plugin.display());
         // The command may start its processes on other machines.
         if let Err(error) = library.fits_here() {
-            self.note(format_args!("{error}: no process here can load it"));
+            self.note(format_args!("{error}: processes on this machine cannot load it"));
         }
         Ok(())
     }
@@ -313,14 +314,17 @@ impl PluginPlacement {
             // The setting may name this plugin, which need not be where the loader looks.
             ChainedPlugin::Missing(_) if setting.is_none() || name == BY_NAME => return None,
             ChainedPlugin::Missing(reason) | ChainedPlugin::Unusable(reason) => {
-                self.note(format_args!("{replaced}: {only}, and that one cannot be called behind it: {reason}"));
+                self.note(format_args!(
+                    "{replaced}: {only}, and the other plugin cannot be chained behind it: \
+                    {reason}"
+                ));
                 return None;
             }
         };
         match self.set.get(CHAIN) {
             Some(chain) if self.is_in(&chain.value, &file) => None,
             Some(_) => {
-                self.note(format_args!("{replaced}: {only}, and {CHAIN} is set without it"));
+                self.note(format_args!("{replaced}: {only}, and {CHAIN} is set but does not name it"));
                 None
             }
             None if no_chain => {
@@ -330,7 +334,7 @@ impl PluginPlacement {
             None => {
                 let file = file.display();
                 self.note(format_args!(
-                    "{replaced}, which calls {profiler} ({file}) behind itself; --no-chain leaves it out"
+                    "{replaced}, which chains {profiler} ({file}) behind itself; --no-chain leaves it out"
                 ));
                 Some(name.to_owned())
             }
@@ -347,8 +351,8 @@ impl PluginPlacement {
     fn warn_overruled(&self) {
         if let Some((given, file)) = env_plugin(&self.set, &self.loader) {
             self.note(format_args!(
-                "{given}: NCCL 2.28.7 and later takes its variables from {}, which can overrule {PLUGIN} \
-                 (NCCL_ENV_PLUGIN=none keeps it out)",
+                "{given}: NCCL 2.28.7 and later reads its variables from {}, which can override {PLUGIN} \
+                (NCCL_ENV_PLUGIN=none disables it)",
                 file.display()
             ));
         }
@@ -365,18 +369,21 @@ impl PluginPlacement {
             // Replace another copy of the plugin: NVTX would load that copy, but NCCL's events reach only this one.
             (Injection::Ours(file), _) => {
                 self.note(format_args!(
-                    "{INJECTION} is {}, not another copy of it ({})",
+                    "{INJECTION} is set to {}, not to another copy of the plugin ({})",
                     plugin.display(),
                     file.display()
                 ));
                 variables.push((INJECTION, plugin.into()));
             }
             (Injection::Of(who), value) => {
-                self.note(format_args!("{INJECTION}={value} stays: {who} gets NVTX ranges, and they are not recorded"));
+                self.note(format_args!(
+                    "{INJECTION}={value} is kept: {who} gets the NVTX ranges, so they are not \
+                    recorded"
+                ));
             }
             (Injection::Nobody(reason), _) => {
                 self.note(format_args!(
-                    "{INJECTION} stays, but {reason}: nobody gets NVTX ranges, and they are not recorded"
+                    "{INJECTION} is kept, but {reason}: no tool gets NVTX ranges, so they are not recorded"
                 ));
             }
         }
@@ -398,7 +405,7 @@ pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnviron
     let names = || Dump::ALL.into_iter().flat_map(|dump| [dump.variable(), dump.rank_variable()]);
     if let Some(setting) = names().find_map(|name| set.get(name)) {
         if is_first {
-            output::note(format_args!("{setting} stays: the archive has what NCCL writes there, if it can be found"));
+            output::note(format_args!("{setting} is kept: the archive has what NCCL writes there, if it can be found"));
         }
         return Ok(Variables::new());
     }
@@ -406,8 +413,8 @@ pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnviron
         // From 2.24 on, the processes of linked hosts write a dump together, and all wait for one without the variable.
         if is_first {
             output::note(
-                "NVLink may connect this host with others: NCCL's topology is not recorded (--topology on, if all of the \
-                 job's processes run under this tool)",
+                "NVLink may connect this host with others, so NCCL's topology is not recorded (use --topology on if \
+                all processes of the job run under this tool)",
             );
         }
         return Ok(Variables::new());

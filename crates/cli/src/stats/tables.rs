@@ -75,13 +75,13 @@ pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32], is_alone: bo
         TableKind::Init => NO_COMMUNICATORS,
         TableKind::Nic => no_nics(report),
         TableKind::Path => NO_PATH,
-        TableKind::Causes | TableKind::Anomalies => "none was found",
+        TableKind::Causes | TableKind::Anomalies => "none found",
         TableKind::Pairs | TableKind::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
         TableKind::Pairs | TableKind::Channels => {
             "no transfer has a size: NCCL before 2.27 reports none, or nothing was transferred"
         }
         TableKind::Overlap if !report.run.has_other_kernels => {
-            "kernels of the program were not recorded, which takes CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"
+            "kernels of the program were not recorded: that needs CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"
         }
         _ => sheet.empty,
     };
@@ -94,7 +94,7 @@ pub(super) fn is_column(report: &Report, name: &str) -> bool {
 
 fn causes(report: &Report) -> NumberTable {
     NumberTable::from_rows(
-        "causes of lost time: times overlap and do not add up",
+        "causes of lost time (times overlap and do not add up)",
         report.causes.iter().map(|cause| (report, cause)),
         &[
             ("lost", |(_, row)| time(row.lost_ns)),
@@ -346,7 +346,7 @@ fn messages(report: &Report, wanted: &[u32]) -> NumberTable {
         std::cmp::Reverse(pair.late_sender_ns + pair.late_receiver_ns)
     });
     NumberTable::from_rows(
-        "messages between ranks: how long one end waited because the other came late",
+        "messages between ranks: how long one end waited for the other",
         messages.into_iter().map(|pair| (report, pair)),
         &[
             ("from", |(report, row)| optional(row.from, |number| text(rank(report, number)))),
@@ -363,7 +363,7 @@ fn messages(report: &Report, wanted: &[u32]) -> NumberTable {
 fn overlap(report: &Report, wanted: &[u32]) -> NumberTable {
     let ranks = report.overlap.iter().flatten().filter(|overlap| is_wanted(report, Some(overlap.rank), wanted));
     NumberTable::from_rows(
-        "kernels: communication beside computation",
+        "kernels: overlap of communication and computation",
         ranks.map(|overlap| (report, overlap)),
         &[
             ("rank", |(report, row)| text(rank(report, row.rank))),
@@ -401,12 +401,12 @@ fn rank_at(report: &Report, location: u64) -> Option<String> {
     report.ranks.iter().find(has_it).map(|rank| rank.name.clone())
 }
 
-pub(super) const NO_PHASES: &str = "no ranges of the program were recorded: that takes a program that names ranges through \
-    NVTX, and NVTX_INJECTION64_PATH, which nccl-otf2 run sets unless another tool has it";
-pub(super) const NO_STEPS: &str = "no range around operations repeats three times or more on all processes and lasts \
-    as long as its operations: name one around a whole step, or choose one with --step";
+pub(super) const NO_PHASES: &str = "no ranges of the program were recorded: that needs a program with NVTX ranges, \
+    and NVTX_INJECTION64_PATH, which nccl-otf2 run sets unless another tool has set it";
+pub(super) const NO_STEPS: &str = "no range around operations repeats at least three times on all processes and lasts \
+    as long as its operations: put a range around each step, or choose one with --step";
 pub(super) const NO_COMMUNICATORS: &str =
-    "no calls of NCCL were recorded through NVTX: that takes NVTX_INJECTION64_PATH, which nccl-otf2 run sets";
+    "no NCCL calls were recorded through NVTX: that needs NVTX_INJECTION64_PATH, which nccl-otf2 run sets";
 /// The path of operations that were called outside of ranges.
 const OUTSIDE: &str = "(outside of ranges)";
 
@@ -473,7 +473,7 @@ pub(super) fn steps(report: &Report) -> NumberTable {
     }
     let steps = report.steps.iter().flat_map(|steps| &steps.steps);
     let mut sheet = NumberTable::from_rows(
-        "steps of the program: time on the slowest rank, and what operations called in the step cost",
+        "steps of the program: time on the slowest rank, and the cost of operations called in the step",
         steps.map(|step| (report, step)),
         &[
             ("step", |(_, row)| Cell::Count(row.number)),
@@ -500,7 +500,7 @@ pub(super) fn steps(report: &Report) -> NumberTable {
 
 pub(super) fn communicators(report: &Report) -> NumberTable {
     NumberTable::from_rows(
-        "calls that make and end communicators",
+        "calls that create or destroy communicators",
         &report.communicator_calls,
         &[
             ("call", |row| text(&row.function)),
@@ -522,7 +522,7 @@ pub(super) fn no_nics(report: &Report) -> &'static str {
         Some(topology) if !topology.unused.is_empty() => {
             "NCCL's dumps of its topology could not be used: `stats --json` has the reasons, in topology.unused"
         }
-        _ => "NCCL's topology was not recorded: that takes nccl-otf2 run, without --topology off",
+        _ => "NCCL's topology was not recorded: that needs nccl-otf2 run without --topology off",
     }
 }
 
@@ -549,7 +549,7 @@ pub(super) fn nics(report: &Report) -> NumberTable {
             ("+gdr", |(_, row)| text(if row.gdr { "yes" } else { "no" })),
         ],
     );
-    let sizes = "NCCL reported no sizes of network steps, which it does from 2.27 on";
+    let sizes = "NCCL reported no sizes of network steps: it does so from 2.27 on";
     let sizes = if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED };
     let is_unknown = report.nics.iter().all(|nic| nic.sent_bytes.is_none());
     let (elsewhere, unused) =
@@ -558,9 +558,11 @@ pub(super) fn nics(report: &Report) -> NumberTable {
     let details = [
         is_unknown.then(|| sizes.to_owned()),
         report.nics.iter().any(|nic| nic.rate.is_some() && nic.speed.is_some() && nic.share.is_none()).then(|| {
-            "no share is shown of a speed below the rate: NCCL assumes a speed where the system states none".to_owned()
+            "no share is shown if the speed is below the rate: NCCL assumes a speed if the system states \
+            none"
+                .to_owned()
         }),
-        (elsewhere > 0).then(|| format!("{bytes} more were sent over interfaces that NCCL's graphs do not name")),
+        (elsewhere > 0).then(|| format!("another {bytes} were sent over interfaces that NCCL's graphs do not name")),
         unused.first().map(|first| {
             let dumps = plural(unused.len() as u64, "dump", "dumps");
             format!(
@@ -656,7 +658,7 @@ pub(super) fn link(report: &Report, key: &LinkKey) -> String {
 }
 
 pub(super) const NO_PATH: &str =
-    "there is none: no operation has ended, or --comm or --function leaves out operations that it may go through";
+    "no critical path: no operation has ended, or --comm or --function leaves out operations on it";
 
 /// For example "call 9.84 ms late, in step # > load".
 pub(super) fn reason_text(why: &Why) -> String {
@@ -671,7 +673,7 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
     let parts = report.critical_path.iter().flat_map(|path| &path.parts);
     let parts = parts.filter(|part| part.rank.is_none() || is_wanted(report, part.rank, wanted));
     let mut sheet = NumberTable::from_rows(
-        "critical path: what the length of the run consists of",
+        "critical path: what determines the length of the run",
         parts.map(|part| (report, part)),
         &[
             ("part", |(_, row)| text(word(row.kind))),
@@ -685,8 +687,8 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
         ],
     );
     sheet.remarks.extend(report.critical_path.as_ref().map(|path| path.sentence.clone()));
-    sheet.remarks.push("at_most: the run would be shorter by no more than this if the part took no time".to_owned());
-    sheet.remarks.push("lost: what other ranks lose because this one is late".to_owned());
+    sheet.remarks.push("at_most: the run would be shorter by at most this if the part took no time".to_owned());
+    sheet.remarks.push("lost: time that other ranks lose because this one is late".to_owned());
     sheet
 }
 

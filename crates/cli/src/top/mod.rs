@@ -328,16 +328,16 @@ fn summary(view: View<'_>, hang: Option<String>) -> [String; 2] {
         (sum(|process| process.late_events), "event came late", "events came late"),
         (
             now.processes_missed,
-            "process ended and its journal is removed",
-            "processes ended and their journals are removed",
+            "process ended and its journal was removed",
+            "processes ended and their journals were removed",
         ),
         (
             now.processes_elsewhere,
-            "process is on another host or of another boot, and is followed only there",
-            "processes are on other hosts or of other boots, and are followed only there",
+            "process is on another host or of another boot, and can be followed only there",
+            "processes are on other hosts or of other boots, and can be followed only there",
         ),
         (now.unreadable.len() as u64, "part cannot be read", "parts cannot be read"),
-        (now.folded, "series is folded into `other`", "series are folded into `other`"),
+        (now.folded, "series is merged into `other`", "series are merged into `other`"),
     ] {
         missing.extend((number > 0).then(|| plural(number, one, many)));
     }

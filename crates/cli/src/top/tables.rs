@@ -245,7 +245,7 @@ impl<'a> View<'a> {
                 plural(times, "collective", "collectives"),
                 time(caused_ns)
             ),
-            None => "No rank was seen to come last".to_owned(),
+            None => "No rank came last".to_owned(),
         }
     }
 

@@ -23,7 +23,7 @@ mod slow;
 pub(crate) use crate::watch::slow::{Report as SlowReport, Request};
 
 const OVER: &str =
-    "no process of the job runs here; waiting for new ones until SIGINT or SIGTERM (--until-end ends instead)";
+    "no process of the job is running here; waiting for new ones until SIGINT or SIGTERM (--until-end exits instead)";
 
 pub(crate) fn watch(request: &Request) -> Result<Exit> {
     if let Some(path) = request.write.as_deref().filter(|path| !path.is_dir()) {

@@ -320,7 +320,7 @@ impl RunningCommand {
         match self.child.try_wait() {
             Ok(None) if took < limit || self.is_killed => false,
             Ok(None) => {
-                output::note(format_args!("the command for `{}` is killed: its time is over", self.event));
+                output::note(format_args!("the command for `{}` was killed at its time limit", self.event));
                 self.signal(Signal::KILL);
                 self.is_killed = true;
                 false
@@ -331,7 +331,7 @@ impl RunningCommand {
                 true
             }
             Err(error) => {
-                output::note(format_args!("the command for `{}` is lost: {error}", self.event));
+                output::note(format_args!("cannot wait for the command for `{}`: {error}", self.event));
                 true
             }
         }
@@ -379,7 +379,7 @@ verdict of `nccl-otf2 hang` once, until it clears: as a line on stdout, and as -
   nccl-otf2 watch trace --once --on-hang ./page.sh      from cron
 
 A command is run by /bin/sh with the report as JSON on its stdin, which it may ignore: the report of `nccl-otf2 hang \
---json`, or of slow collectives (docs/REFERENCE.md, `watch`). After --command-limit seconds the command and the \
+--json`, or of slow collectives (`--json-schema`). After --command-limit seconds the command and the \
 processes it started are killed, except those of other users and those that cleared their environment; watching \
 continues meanwhile. stderr says how the command ended. A verdict is new if its kind, or the first suspect's reason \
 or process, has not been reported since the job was last clear. A restarted watch reports a present hang again.

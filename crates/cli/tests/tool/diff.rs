@@ -66,12 +66,13 @@ fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
     let (out, _) = diff(&scratch, &b, &a, &["--fail-if-slower", "1%"], 0);
     assert!(out.starts_with("B is faster in 1 of 1 group"), "{out}");
     let (out, _) = diff(&scratch, &a, &same, &["--fail-if-slower", "1%"], 0);
-    assert!(out.starts_with("No difference that the data shows in 1 group of operations: a change"), "{out}");
+    assert!(out.starts_with("The data shows no difference in 1 group of operations: a change"), "{out}");
     // The operation that ran only once takes 0.3 % of the time, so B could be slower by that much.
     let (_, err) = diff(&scratch, &a, &same, &["--fail-if-slower", "0.1%"], 4);
     assert!(
         err.contains(
-            "cannot decide whether B is more than 0.1 % slower: 0.2 % of the time in operations of B cannot be compared"
+            "cannot decide whether B is slower by more than 0.1 %: 0.2 % of the time in operations of B cannot be \
+            compared"
         ),
         "{err}"
     );
@@ -106,8 +107,8 @@ fn a_run_that_did_not_end_does_not_pass() {
         write(&scratch, name, &fixture)
     });
     let (out, err) = diff(&scratch, &a, &b, &["--fail-if-slower", "20%"], 4);
-    assert!(out.starts_with("B did not end: ") && out.contains("\n  No difference that the data shows in 1 "), "{out}");
-    assert!(err.contains("cannot decide whether B is more than 20.0 % slower: B did not end: "), "{err}");
+    assert!(out.starts_with("B did not end: ") && out.contains("\n  The data shows no difference in 1 "), "{out}");
+    assert!(err.contains("cannot decide whether B is slower by more than 20.0 %: B did not end: "), "{err}");
     let (out, _) = diff(&scratch, &b, &a, &["--fail-if-slower", "20%"], 0);
     assert!(out.starts_with("A did not end: "), "{out}");
 }
@@ -119,13 +120,13 @@ fn what_cannot_be_compared_does_not_pass() {
     let (out, err) = diff(&scratch, &a, &b, &["--fail-if-slower", "5%"], 4);
     let wanted = "The data does not allow a comparison: 50 operations are needed, A has 10 and B 60";
     assert!(out.starts_with(wanted) && !out.contains("confidence"), "of no interval: {out}");
-    let wanted = "cannot decide whether B is more than 5.0 % slower: 100.0 % of the time in operations of B cannot be compared, most of it ncclBroadcast \
-                  of 1 MiB on 2 ranks: 50 operations are needed, A has 10 and B 60";
+    let wanted = "cannot decide whether B is slower by more than 5.0 %: 100.0 % of the time in operations of B cannot \
+        be compared, most of it ncclBroadcast of 1 MiB on 2 ranks: 50 operations are needed, A has 10 and B 60";
     assert!(err.contains(wanted), "{err}");
     for (arguments, words) in [
         (["--fail-if-slower", "much"], "not a percentage of 0 or more, such as 5%"),
         (["--fail-if-slower", "-5"], "not a percentage of 0 or more"),
-        (["--comm", "nobody"], "no communicator is called nobody"),
+        (["--comm", "nobody"], "no communicator named nobody"),
         (["--rank", "7"], "no rank 7: the archive has ranks 0 to 1"),
     ] {
         let (_, err) = diff(&scratch, &a, &b, &arguments, 2);
@@ -148,8 +149,9 @@ fn a_change_that_the_runs_cannot_show_does_not_pass() {
         let percent = |name: &str| format!("{:.1} %", median[name].as_f64().expect("a share") * 100.0);
         let (at_most, resolution) = (percent("slower_at_most"), percent("resolution"));
         let said = format!(
-            "in 1 of 5 groups of operations, ncclBroadcast of 1 MiB on 2 ranks, B may be slower by up to {at_most}. The \
-             smallest change that these runs show there is {resolution}: record more collectives in both runs (60 and 60 now)"
+            "in 1 of 5 groups of operations, ncclBroadcast of 1 MiB on 2 ranks, B may be slower by up to {at_most}. \
+            The smallest change that these runs can show there is {resolution}: record more collectives in both runs \
+            (60 and 60 now)"
         );
         assert_eq!(err.contains(&said), code == 4, "{limit}: {err}");
         assert!(median["slower_at_most"].as_f64() > median["share"].as_f64(), "{median}");

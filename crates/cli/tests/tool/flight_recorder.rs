@@ -102,7 +102,7 @@ fn what_cannot_be_joined_is_said() {
              write(0, dump(entry(3, step, 'started'), groups=groups))",
             "because `tp` and `dp` have the ranks of world (2)",
         ),
-        ("write(0, dump(groups={'0': ('other', '[0, 4]')}))", "none of its dump has the ranks of world (2)"),
+        ("write(0, dump(groups={'0': ('other', '[0, 4]')}))", "none in its dump has the ranks of world (2)"),
         ("write(0, dump(entry(1, step)))", "no call of group `tp` that has not completed"),
         ("write(0, dump(entry(3, step, 'started', time_created_ns=1)))", "of an earlier job"),
         ("write(5, ahead)", "rank 1: it has no dump"),
@@ -117,13 +117,13 @@ fn what_cannot_be_joined_is_said() {
 fn a_dump_executes_nothing_and_exhausts_nothing() {
     for (script, expected) in [
         ("class Run:\n  def __reduce__(self): return os.system, ('touch executed',)\nwrite(0, Run())", "not executed"),
-        ("write(0, pickle.dumps(ahead, 2)[:-9])", "cut off"),
+        ("write(0, pickle.dumps(ahead, 2)[:-9])", "truncated"),
         ("write(0, b'\\x80\\x02' + b']' * 1_000_000 + b'a' * 999_999 + b'.')", "invalid type: sequence"),
         ("write(0, b'\\x80\\x02' + b'N' * 9_000_000 + b'.')", "more than 8388608 values"),
         // Each group refers to all before it.
         (
             "laugh = ['ha'] * 10\nfor _ in range(100): laugh = [laugh] * 10\nwrite(0, ahead | {'entries': laugh})",
-            "is no dump that can be read",
+            "is not a readable dump",
         ),
         ("frames = [step] * 100_000\nwrite(0, dump(*[entry(3, step, frames=frames)] * 100_000))", "too often"),
         ("write(0, b'\\x80\\x02')\nos.truncate('dumps/nccl_trace_rank_0', 1 << 40)", "has at most 134217728"),
@@ -139,5 +139,5 @@ fn a_dump_executes_nothing_and_exhausts_nothing() {
 fn a_directory_without_dumps_is_an_error() {
     let Some(scratch) = job("os.mkdir('dumps')\nopen('dumps/rank_0', 'w').write('text')") else { return };
     let ended = scratch.ends(["hang", "trace", "--flight-recorder", "dumps"]).with_code(2);
-    ended.assert_prints("dumps has no dump of PyTorch's flight recorder: set TORCH_FR_BUFFER_SIZE=2000");
+    ended.assert_prints("dumps has no dumps of PyTorch's flight recorder: set TORCH_FR_BUFFER_SIZE=2000");
 }

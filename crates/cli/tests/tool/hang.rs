@@ -154,6 +154,6 @@ fn a_journal_that_is_gone_or_empty_or_elsewhere_is_named() {
     std::os::unix::fs::symlink("/nowhere/on/this/host", &journal).expect("linked");
     expect("NCCL_OTF2_JOURNAL_DIR");
     // Only the enqueueing of rank 0 is known, so the report does not claim that it waits for rank 1.
-    let report = expect("of rank 1 there is no record here");
+    let report = expect("nothing is recorded here about rank 1");
     assert_eq!(report["communicators"][0]["ranks_missing"], serde_json::json!([1]));
 }

@@ -64,8 +64,8 @@ fn what_of_the_job_was_recorded() {
     fixture.property("NCCL::COMMAND", "train --rank 0\ntrain --rank 1\ntrain --rank 2");
     let head = head(&fixture, "parts");
     for line in [
-        "  flight    the end of 2 processes; everything is there from 1.500 s after the beginning on",
-        "  switched  recording was switched 2 times",
+        "  flight    the end of 2 processes; complete from 1.500 s after the beginning on",
+        "  switched  recording was switched off or on 2 times",
         "  PXN       12 transfers done for ranks of other processes; only 10 of them count",
         "  command   train --rank 0 (and 2 others: --json has all)",
     ] {

@@ -73,7 +73,7 @@ fn run_waits_for_processes_that_outlive_the_command() {
     record(&scratch.join("recorded"), 0, worker.parse().expect("a number"), 1);
     let script = format!("cp -r recorded/parts $NCCL_OTF2_DIR; (sleep 2; kill {worker}) > /dev/null 2>&1 & exit 130");
     let ended = scratch.ran(&["-o", "trace"], &script).with_code(130);
-    ended.assert_prints("1 process that it left and that still records");
+    ended.assert_prints("1 process that it left behind and that is still recording");
     assert!(!ended.stderr.contains("still runs"), "{ended:?}");
     assert!(scratch.join("trace/traces.otf2").exists(), "{ended:?}");
 }

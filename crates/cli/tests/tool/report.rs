@@ -133,7 +133,7 @@ fn unwritable_page_names_the_directory_and_a_workaround() {
     scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(0);
     assert!(scratch.join("missing/page.html").is_file());
     let ended = scratch.ends(["report", "trace", "-o", "/proc/missing/page.html"]).with_code(2);
-    ended.assert_prints("cannot make /proc/missing; -o names another place: ");
+    ended.assert_prints("cannot create /proc/missing; name another path with -o: ");
     scratch.ends(["report", "nothing-here"]).with_code(2);
 }
 
@@ -148,13 +148,13 @@ fn only_a_page_is_replaced_by_a_page() {
     for (place, is) in [("fifo", "a FIFO"), ("link", "a symbolic link"), (".", "a directory")] {
         let ended = scratch.ends(["report", "trace", "-o", place]).with_code(2);
         ended.assert_prints(&format!(
-            "cannot replace {place}; name another one with -o: it is {is}, not a regular file"
+            "cannot replace {place}; name another file with -o: it is {is}, not a regular file"
         ));
         scratch.ends(["report", "trace", "--diff", "trace", "-o", place]).with_code(2).assert_prints(is);
     }
     scratch.ends(["watch", "trace", "--once", "--write", "fifo"]).with_code(2).assert_prints("it is a FIFO");
     for verb in [["report", "trace"].as_slice(), &["export", "trace", "--format", "perfetto"]] {
-        scratch.ends(verb.iter().chain(&["-o", "-"])).with_code(2).assert_prints("this is not written to stdout");
+        scratch.ends(verb.iter().chain(&["-o", "-"])).with_code(2).assert_prints("cannot write to stdout");
     }
     assert!(fs::symlink_metadata(scratch.join("link")).expect("still there").is_symlink());
     scratch.ends(["report", "trace", "-o", "file"]).with_code(2).assert_prints("file exists and is not a page");

@@ -84,16 +84,16 @@ fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
     let theirs = given(&[], &[(injection, &other)]);
     assert_eq!(theirs.stdout.trim_end(), format!("{other},"));
     theirs.assert_prints(&format!(
-        "{injection}={other} stays: Nsight Systems gets NVTX ranges, and they are not recorded"
+        "{injection}={other} is kept: Nsight Systems gets the NVTX ranges, so they are not recorded"
     ));
     let copy = here.join("copy.so").display().to_string();
     fs::copy(&ours, &copy).expect("copied");
     let copied = given(&[], &[(injection, &copy)]);
     assert_eq!(copied.stdout.trim_end(), format!("{ours},"));
-    copied.assert_prints(&format!("not another copy of it ({copy})"));
+    copied.assert_prints(&format!("not to another copy of the plugin ({copy})"));
     let missing = given(&[], &[(injection, "/nowhere/lib.so")]);
     assert_eq!(missing.stdout, "/nowhere/lib.so,\n");
-    missing.assert_prints("does not find /nowhere/lib.so: nobody gets NVTX ranges");
+    missing.assert_prints("does not find /nowhere/lib.so: no tool gets NVTX ranges");
     scratch.ran(&["--nvtx", "some"], "touch ran").with_code(2).assert_prints("auto, nccl, all, off");
     assert!(!scratch.join("ran").exists());
 }
@@ -139,7 +139,7 @@ fn an_archive_that_is_there_stays_unless_it_is_to_be_replaced() {
         .with_code(2)
         .assert_prints("--force cannot be used");
     assert_eq!(fs::read_to_string(scratch.join("trace/traces.otf2")).expect("still there"), "precious");
-    scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(2).assert_prints("nothing can be added to it");
+    scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(2).assert_prints("nothing can be added");
     fs::create_dir(scratch.join("trace/parts")).expect("made");
     scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(0);
     assert!(scratch.join("ran").exists() && scratch.join("trace/traces.otf2").exists());
@@ -177,7 +177,7 @@ fn wrong_usage_runs_nothing() {
         (&["--steps", "9-7"], "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins"),
         (&["--steps", "step:7-", "--nvtx", "nccl"], "--steps names the range \"step\""),
         (&["--force", "--append"], "cannot be used with"),
-        (&["-o", "taken"], "taken is a file: --out names a directory for the job"),
+        (&["-o", "taken"], "taken is a file: --out must name a directory"),
     ];
     for (options, said) in wrong {
         scratch.ran(options, "touch ran").with_code(2).assert_prints(said);

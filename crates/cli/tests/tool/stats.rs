@@ -84,8 +84,8 @@ fn an_empty_table_says_why_it_is_empty() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
     for (by, why) in [
-        ("causes", "none was found"),
-        ("pairs", "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep"),
+        ("causes", "none found"),
+        ("pairs", "connections were not measured: that needs a network and NCCL_OTF2_EVENTS=standard,ProxyStep"),
         ("overlap", "kernels of the program were not recorded"),
     ] {
         let out = stats(&scratch, &trace, &["--by", by]);
@@ -98,12 +98,12 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
     let scratch = Scratch::new();
     Fixture::sound().write(scratch.path());
     for (arguments, words) in [
-        ("--comm nobody", "no communicator is called nobody"),
-        ("--comm world,nobody", "no communicator is called nobody: the archive has world"),
+        ("--comm nobody", "no communicator named nobody"),
+        ("--comm world,nobody", "no communicator named nobody: the archive has world"),
         ("--rank 77", "no rank 77: the archive has ranks 0 to 1"),
         ("--rank 0,77", "no rank 77"),
         ("--rank 0-4", "no rank 2: the archive has ranks 0 to 1"),
-        ("--rank 1-0", "is no rank such as 3 and no range such as 4-7; several go with commas: 0,2,4-7"),
+        ("--rank 1-0", "is neither a rank such as 3 nor a range such as 4-7; separate several with commas: 0,2,4-7"),
         ("--function Foo", "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
         ("--from 99s", "--from 99.000 s is after the end of the archive, 355 ns"),
         ("--to @5", "--to is 95 ns before the beginning of the archive"),
@@ -145,16 +145,16 @@ fn the_text_says_what_its_numbers_do_not() {
     // The first of 99 is warm-up.
     assert!(out.starts_with("Rank 1 is late: 33 % of communication time lost\n"), "{out}");
     assert!(out.contains("the other ranks would spend 294.0 µs (± "), "{out}");
-    assert!(out.contains("\ncauses of lost time: times overlap and do not add up\n"), "{out}");
+    assert!(out.contains("\ncauses of lost time (times overlap and do not add up)\n"), "{out}");
     let rank_1_stats = stats(&scratch, &trace, &["--rank", "1"]);
-    let said = "\n  --rank chooses rows, counts and durations; the verdict, causes, channels, anomalies, phases, steps and the \
-                waiting and skew in operations are of all ranks.\n";
+    let said = "\n  --rank selects rows, counts and durations; the verdict, causes, channels, anomalies, phases, \
+        steps and the waiting and skew in operations are those of all ranks.\n";
     assert!(rank_1_stats.contains(said) && !out.contains(said), "{rank_1_stats}");
     // Neither calls nor kernels were recorded.
     assert!(!out.contains("GPU"), "{out}");
     let help = stats(&scratch, &trace, &["--help"]);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in ["overlap and do not add up", "weighted by 1/t²", "least time for each size"] {
+    for said in ["overlap and do not add up", "weighted by 1/t²", "shortest time for each size"] {
         assert!(help.contains(said), "{said}: {help}");
     }
 }
@@ -178,7 +178,7 @@ fn jobs_of_all_sorts_have_a_verdict() {
         }
         verdict(&scratch, name)
     };
-    assert_eq!(job("empty", 2, 0), "There are no operations of NCCL in this archive");
+    assert_eq!(job("empty", 2, 0), "This archive has no NCCL operations");
     let running = scratch.join("running");
     recording::record(&running, 0, recording::NO_PROCESS, 1);
     let ended = scratch.ends(["stats", "running"]).with_code(2);

@@ -123,7 +123,7 @@ fn commands_neither_block_nor_end_it() {
     // It closes its stdin, and its child is killed with it.
     let slow = "exec <&-; echo $$ > shell; sleep 1000 & echo $! > child; wait";
     let ended = watch(&scratch, &["--until-end", "--command-limit", "1", "--on-hang", slow]).wait(LIMIT).with_code(1);
-    assert!(errors(&scratch).contains("the command for `hang` is killed: its time is over"), "{ended}");
+    assert!(errors(&scratch).contains("the command for `hang` was killed at its time limit"), "{ended}");
     assert!(errors(&scratch).contains("signal: 9"), "{ended}");
     assert_ends(&scratch, "shell");
     assert_ends(&scratch, "child");

@@ -92,17 +92,17 @@ impl Foreign {
         let refused = |why: &str| Err(Error::Refused(format!("{name} {why}")));
         let Some(base_ns) = reading.base_ns else {
             return refused(
-                "has no baseTimeNanoseconds: what its times count from is not known (PyTorch 2.3 and later write it)",
+                "has no baseTimeNanoseconds: the origin of its times is unknown (PyTorch 2.3 and later writes it)",
             );
         };
         let Some(rank) = reading.rank else {
             return refused(
-                "has no distributedInfo.rank: it is not known which rank it is of (PyTorch writes it where \
-                 torch.distributed was initialised before the profiler stopped)",
+                "has no distributedInfo.rank: its rank is unknown (PyTorch writes it if torch.distributed was \
+                initialised before the profiler stopped)",
             );
         };
         if reading.has_ours {
-            return refused("has the archive's events already: give the file that torch.profiler wrote");
+            return refused("already has the archive's events: name the file that torch.profiler wrote");
         }
         let mut found = Self { base_ns, rank, ..reading.found };
         if found.span_ns[0] > found.span_ns[1] || found.processes.is_empty() {
@@ -258,7 +258,7 @@ pub(super) fn read(path: &Path, reader: &mut impl Reader) -> Result<()> {
         (Some(error), _) => Err(error),
         (None, Err(error)) if error.is_io() => Err(Error::io("read", path)(error.into())),
         (None, Err(error)) => {
-            Err(Error::Refused(format!("{} is no trace that torch.profiler made: {error}", path.display())))
+            Err(Error::Refused(format!("{} is not a trace of torch.profiler: {error}", path.display())))
         }
         (None, Ok(())) => Ok(()),
     }

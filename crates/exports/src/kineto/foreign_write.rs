@@ -97,8 +97,8 @@ impl Foreign {
             let others: Vec<String> = self.processes.iter().map(u64::to_string).collect();
             let (rank, others) = (self.rank, others.join(", "));
             return Err(Error::Refused(format!(
-                "{name} is of another run or host: its process is {others}, and rank {rank} of the archive was process \
-                 {own}"
+                "{name} is of another run or host: its process is {others}, but rank {rank} of the archive was \
+                process {own}"
             )));
         }
         Ok(rank)

@@ -61,7 +61,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     outcome.events = steps + sum(|counts| counts.events);
     outcome.leave_out(
         sum(|counts| counts.enqueued),
-        "operations: it is not known when they ran, but when they were enqueued",
+        "operations: only the time of enqueueing is known, not when they ran",
     );
     outcome.leave_out(sum(|counts| counts.unfinished), "operations had not ended");
     selection.other_records()?.left_out(false, &mut outcome);
@@ -84,12 +84,16 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     let sum = |count: fn(&foreign_write::WriteCounts) -> u64| written.iter().map(count).sum::<u64>();
     let [kernels, matched, uncertain] =
         [sum(|counts| counts.kernels), sum(|counts| counts.matched), sum(|counts| counts.uncertain)];
-    source.progress.remark(&format!("{matched} of {kernels} kernels of NCCL's in the traces are matched"));
+    source.progress.remark(&format!("{matched} of {kernels} NCCL kernels in the traces are matched"));
     let mut outcome = Outcome { files: names, events: sum(|counts| counts.events), ..Outcome::default() };
-    outcome.leave_out(uncertain, "kernels of NCCL's in the traces can be several operations, and have none");
+    outcome.leave_out(uncertain, "NCCL kernels in the traces match several operations, and got none");
     let without = kernels - matched - uncertain;
-    outcome.leave_out(without, "kernels of NCCL's in the traces have no operation in the archive");
-    outcome.leave_out(sum(|counts| counts.operations), "operations in the time of the traces have no kernel there");
+    outcome.leave_out(without, "NCCL kernels in the traces have no operation in the archive");
+    outcome.leave_out(
+        sum(|counts| counts.operations),
+        "operations within the time of the traces have no kernel in \
+        them",
+    );
     Ok(outcome)
 }
 

@@ -140,7 +140,7 @@ pub fn write(source: &Source<'_>, out: &Path, wanted: &[Table]) -> Result<Outcom
     nccl_events::sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|table| table.rows).sum(), described, ..Outcome::default() };
     if is_all {
-        let reason = "kernel channels, states of proxy threads, work of network plugins: no table has them";
+        let reason = "kernel channels, states of proxy threads, work of network plugins: not in any table";
         outcome.leave_out(without.into_inner(), reason);
         selection.other_records()?.left_out(false, &mut outcome);
     }

@@ -68,10 +68,7 @@ pub fn write(source: &Source<'_>, out: &Path, with_counters: bool) -> Result<Out
     output.finish()?;
     let sum = |count: fn(&(u64, LeftOut)) -> u64| written.iter().map(count).sum();
     let mut outcome = Outcome { files: vec![PathBuf::new()], events: sum(|counts| counts.0), ..Outcome::default() };
-    outcome.leave_out(
-        sum(|counts| counts.1.metrics),
-        "records of metric instances: of which metrics they are is not read",
-    );
+    outcome.leave_out(sum(|counts| counts.1.metrics), "records of metric instances: their metrics are not read");
     outcome.leave_out(sum(|counts| counts.1.others), FOREIGN_OTHERS);
     Ok(outcome)
 }

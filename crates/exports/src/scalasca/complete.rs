@@ -26,7 +26,7 @@ pub fn incompleteness(trace: &Trace) -> Option<String> {
         Lack::Callbacks(number) => Some(format!("{} not recorded", plural(number, "callback was", "callbacks were"))),
         Lack::Processes(_) => Some("parts were left out of the archive".to_owned()),
         Lack::Beginning => Some("only the end of the recording was kept".to_owned()),
-        Lack::WhileOff => Some("recording was switched while the job ran".to_owned()),
+        Lack::WhileOff => Some("recording was switched off or on while the job ran".to_owned()),
         Lack::Places(_) | Lack::Ranks(_) | Lack::Collectives(_) | Lack::RanksBehind(_) | Lack::Ranges(_) => None,
     })
 }
@@ -51,7 +51,7 @@ fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
         let (collectives, messages) = rank.left_out;
         (sum.0 + collectives, sum.1 + messages)
     });
-    let reason = "it had not ended when the recording did, or came after what had not".to_owned();
+    let reason = "it had not ended when the recording ended, or came after something that had not".to_owned();
     (collectives + messages > 0).then_some(LeftOut { collectives, messages, reason })
 }
 

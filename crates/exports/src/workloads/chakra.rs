@@ -141,16 +141,13 @@ impl Job<'_> {
         let events = if has_operations { written.iter().map(|graph| graph.nodes).sum() } else { 0 };
         let mut outcome = Outcome { events, ..Outcome::default() };
         outcome.leave_out(sum(|operations| operations.unfinished), "operations had not ended");
-        outcome.leave_out(
-            sum(|operations| operations.unknown),
-            "operations of functions or with peers that are not known",
-        );
+        outcome.leave_out(sum(|operations| operations.unknown), "operations with unknown functions or peers");
         outcome.leave_out(
             sum(|operations| operations.incomplete),
             "operations of communicators with ranks that were not recorded",
         );
         outcome.leave_out(sum(|operations| operations.to_itself), "messages of ranks to themselves");
-        outcome.leave_out(sum(|operations| operations.untimed), "durations: it is not known when these operations ran");
+        outcome.leave_out(sum(|operations| operations.untimed), "durations: it is unknown when these operations ran");
         outcome.leave_out(
             self.without_operation(&written),
             "calls of collectives below which NCCL reported no operation (broadcasts from 2.29 on: record with \

@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         let what = match row {
             EventRow::GroupApi(_) if !is_in_nccl => "between ncclGroupStart and ncclGroupEnd".to_owned(),
             EventRow::GroupApi(_) => {
-                "in the call that starts the operations (ncclGroupEnd, or a call without a group)".to_owned()
+                "in the call that starts the operations (ncclGroupEnd, or a call outside groups)".to_owned()
             }
             EventRow::P2pApi(row) => format!("in nccl{}", self.symbols.text(self.tables[row].fields.func)),
             EventRow::KernelLaunch(_) => "in the launch of a kernel".to_owned(),

@@ -209,7 +209,7 @@ impl Part {
         let is_described = problem.is_empty();
         if !is_described {
             process.event_mask = None;
-            process.problems.push(format!("{problem}; what it says of host, rank, NCCL and events is not known"));
+            process.problems.push(format!("{problem}; host, rank, NCCL release and events are not known"));
         }
         let journal = directory.join(JOURNAL);
         if journal.is_dir() {
@@ -241,13 +241,12 @@ impl Part {
             process.state = moment.evidence(&info, info.session_start_realtime_ns, is_described).life();
             process.problems.extend(match journal.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    Some(format!("its journal is missing: {} was removed, or lost", journal.display()))
+                    Some(format!("its journal is missing: {} was removed or lost", journal.display()))
                 }
                 // Why it cannot be read is said above.
                 _ if journal.is_dir() => None,
                 _ => Some(
-                    "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
-                        .to_owned(),
+                    "no journal is readable here (it may be on the process's host: NCCL_OTF2_JOURNAL_DIR)".to_owned(),
                 ),
             });
         }
@@ -364,18 +363,22 @@ fn note_problems(tables: &Tables, polled: &PollResult, removed: &Removed, proces
     let switched = tables.switches.iter().any(SwitchAt::leaves_out);
     process.is_whole = lost == 0 && !switched && polled.problems.is_empty();
     if !process.has_clock {
-        problems.push("its times are not compared: too few of its clock readings are there".to_owned());
+        problems.push("its times are not compared: it has too few clock readings".to_owned());
     }
     if process.kept_since_ns.is_some() {
         let events = plural(removed.starts, "event is", "events are");
         problems.push(format!("a flight recording: {events} from its beginning not kept"));
     }
     if switched {
-        problems.push("its recording was switched, so its place in the order of calls is not known".to_owned());
+        problems.push(
+            "its recording was switched off and on, so its place in the order of calls is not \
+            known"
+                .to_owned(),
+        );
     }
     if lost > 0 {
         let callbacks = plural(lost, "callback was", "callbacks were");
-        problems.push(format!("{callbacks} not recorded: where it is may be wrong"));
+        problems.push(format!("{callbacks} not recorded: its state may be wrong"));
     }
     let ranges = not_recorded(tables);
     if ranges > 0 {
@@ -383,7 +386,7 @@ fn note_problems(tables: &Tables, polled: &PollResult, removed: &Removed, proces
         problems.push(format!("{ranges} not recorded: which call and which ranges it is in is not known"));
     }
     if tables.contexts.is_empty() {
-        problems.push("it recorded no communicator: NCCL is not initialised in it, or is being initialised".to_owned());
+        problems.push("it recorded no communicator: NCCL is not initialised, or is being initialised".to_owned());
     }
 }
 
@@ -391,7 +394,8 @@ fn note_problems(tables: &Tables, polled: &PollResult, removed: &Removed, proces
 fn impossible(ranks: impl IntoIterator<Item = (i32, i32)>) -> impl Iterator<Item = String> {
     ranks.into_iter().map(|(rank, ranks)| {
         format!(
-            "says that it is rank {rank} of {ranks} of a communicator, which cannot be: who else is in it is not known"
+            "states that it is rank {rank} of {ranks} of a communicator, which is impossible: the other ranks are not \
+            known"
         )
     })
 }
@@ -487,10 +491,10 @@ impl Limitations {
             Lack::Places(number) => {
                 let first = statements.problems.lines.all.first().map(String::as_str).unwrap_or_default();
                 let places = plural(number, "place", "places");
-                Some(format!("{places} of the recordings could not be read, the first: {first}"))
+                Some(format!("{places} of the recordings could not be read; the first: {first}"))
             }
             Lack::Processes(number) => Some(format!("the archive lacks {}", plural(number, "process", "processes"))),
-            Lack::WhileOff => Some("recording was switched, so the order of calls is not known".to_owned()),
+            Lack::WhileOff => Some("recording was switched off and on, so the order of calls is not known".to_owned()),
             _ => None,
         };
         let mut missing: Vec<String> = statements.missing_data().filter_map(is_missing).collect();
@@ -498,7 +502,7 @@ impl Limitations {
         let mut signs = statements.ranks_behind.lines.shown();
         let unfinished = statements.unfinished();
         let below = BELOW.map(|kind| statements.counts.kinds.get(kind).unfinished).iter().sum::<u64>();
-        let open = || format!("{} had not ended when recording did", plural(unfinished, "event", "events"));
+        let open = || format!("{} had not ended when recording ended", plural(unfinished, "event", "events"));
         let open_below = (unfinished > 0 && unfinished == below).then(open);
         if unfinished > below {
             signs.push(open());

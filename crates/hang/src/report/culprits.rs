@@ -44,7 +44,7 @@ fn stacks(job: &Job, members: &[Member]) -> Option<String> {
     Some(if process.state == RecordingState::Running {
         format!("on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'")
     } else {
-        format!("look at the program's stack in {} the next time: py-spy dump --native --pid PID", who(job, members))
+        format!("next time, look at the program's stack in {}: py-spy dump --native --pid PID", who(job, members))
     })
 }
 
@@ -279,9 +279,9 @@ fn head(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, is_
     let has = tense(job, verb(members, "has", "have"), "had");
     let is = tense(job, verb(members, "is", "are"), verb(members, "was", "were"));
     match first.reason {
-        Reason::NeverCame => format!("{name} never came to {what}"),
-        Reason::InitFailed => format!("{name} came back from {what} without a communicator, and ended"),
-        Reason::GroupOpen => format!("{name} opened a group and {has} not ended it: {what} is not started"),
+        Reason::NeverCame => format!("{name} never reached {what}"),
+        Reason::InitFailed => format!("{name} returned from {what} without a communicator, and ended"),
+        Reason::GroupOpen => format!("{name} opened a group and {has} not ended it, so {what} is not started"),
         Reason::Stopped => {
             let place =
                 if first.is_outside() { format!("and {has} not called {what}") } else { format!("inside {what}") };
@@ -291,19 +291,19 @@ fn head(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, is_
         Reason::Ended if first.member.0 < job.comms.len() => {
             format!("{name} {has} ended {} without calling {what}", comm_name(job, first.member.0))
         }
-        Reason::Ended => format!("{name} {is} over, without {what}"),
+        Reason::Ended => format!("{name} {has} ended without {what}"),
         Reason::NotCalled if is_call => {
             let others = tense(job, "all other ranks are", "all other ranks were");
-            format!("{name} {is} in no call of NCCL, and {others} in {what}")
+            format!("{name} {is} outside NCCL, and {others} in {what}")
         }
         Reason::NotCalled => format!("{name} {has} not called {what}"),
-        Reason::Silent => format!("{name} {has} not called {what}, as far as its records go"),
+        Reason::Silent => format!("{name} {has} not called {what}, according to its records"),
         Reason::Unrecorded => format!("whether {name} called {what} is not recorded"),
         Reason::InTheCall => {
             let does = tense(job, verb(members, "does", "do"), "did");
             format!("{name} {is} in {}, which {does} not return", their_call(search, first))
         }
-        Reason::NotBegun => format!("the kernel of {name} for {what} {has} not begun, those of others have"),
+        Reason::NotBegun => format!("the kernel of {name} for {what} {has} not begun, but those of others have"),
         Reason::Gpu => format!("{name} {is} in {what}, and {} only for its own GPU", tense(job, "waits", "waited")),
         Reason::Running => {
             let end = tense(job, "has not ended", "did not end");
@@ -316,7 +316,7 @@ fn head(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, is_
 /// The call of NCCL that a culprit is in.
 fn their_call(search: &Search<'_, '_>, culprit: &Culprit) -> String {
     let actor = search.job.member(culprit.member).map(|rank| rank.actor);
-    actor.map_or_else(|| "a call of NCCL".to_owned(), |actor| call_name(search.graph, actor))
+    actor.map_or_else(|| "an NCCL call".to_owned(), |actor| call_name(search.graph, actor))
 }
 
 fn more_evidence(
@@ -332,7 +332,7 @@ fn more_evidence(
     match first.reason {
         Reason::NeverCame => {
             let it = verb(members, "it is", "they are");
-            lines.push(format!("nothing is recorded of {name}, and {it} not in {what}"));
+            lines.push(format!("nothing is recorded about {name}, and {it} not in {what}"));
         }
         Reason::NotCalled => {
             if step.is_some_and(|step| !step.is_of_all) {
@@ -347,7 +347,7 @@ fn more_evidence(
         }
         Reason::Silent => {
             let ns = process.map_or(0, |process| job.now_ns.saturating_sub(process.last_record_ns));
-            lines.push(format!("its process cannot be seen from here, and recorded nothing for {}", seconds(ns)));
+            lines.push(format!("its process is not visible here, and has recorded nothing for {}", seconds(ns)));
         }
         Reason::InTheCall if !what.is_empty() && !their_call(search, first).ends_with(what) => {
             lines.push(format!("the call starts {what}"));
@@ -371,17 +371,20 @@ fn confidence(reason: Reason, step: Option<&StepCall>) -> Confidence {
 fn next(job: &Job, reason: Reason, members: &[Member]) -> Option<String> {
     let process = members.iter().find_map(|member| job.process_of_member(*member));
     let text = match reason {
-        Reason::NeverCame => "see whether its process started, and with the plugin",
-        Reason::InitFailed => "look at its output for an error of NCCL",
-        Reason::GroupOpen => "find the ncclGroupEnd that is not called",
-        Reason::Stopped => return process.map(|process| format!("kill -CONT {} lets it go on", process.pid)),
-        Reason::Ended => "find why it finished before the others",
+        Reason::NeverCame => "check whether its process started, and with the plugin",
+        Reason::InitFailed => "look for an NCCL error in its output",
+        Reason::GroupOpen => "find the missing call of ncclGroupEnd",
+        Reason::Stopped => return process.map(|process| format!("kill -CONT {} lets it continue", process.pid)),
+        Reason::Ended => "find out why it finished before the others",
         Reason::NotCalled | Reason::InTheCall => return stacks(job, members),
         Reason::Silent => return process.map(|process| format!("look at process {} on {}", process.pid, process.host)),
         Reason::NotBegun | Reason::Gpu => {
-            "look at what runs on its GPU (nvidia-smi), and for errors of it (dmesg: Xid)"
+            "check what runs on its GPU (nvidia-smi), and look for GPU errors (dmesg: Xid)"
         }
-        Reason::Running => "NCCL_OTF2_EVENTS=full in the next run, nvidia-smi, dmesg (Xid), the network's counters",
+        Reason::Running => {
+            "check nvidia-smi, dmesg (Xid) and the network's counters; set NCCL_OTF2_EVENTS=full in \
+            the next run"
+        }
         _ => return None,
     };
     Some(text.to_owned())
@@ -397,10 +400,15 @@ fn gone(search: &Search<'_, '_>, first: &Culprit, members: &[Member], (what, cal
         let head = format!("{name} had not called {what} for {}, then its process ended", seconds(late_ns));
         let before = seconds(latest_ns(job).saturating_sub(until_ns));
         let evidence = vec![format!("its records end {before} before the last of the others")];
-        let next = stacks(job, &[first.member]).map(|stacks| format!("look at its output for why it ended; {stacks}"));
+        let next = stacks(job, &[first.member]).map(|stacks| {
+            format!(
+                "find out from its output why it ended; \
+            {stacks}"
+            )
+        });
         return Told { head, evidence, next, ..Told::new(Reason::NotCalled) };
     }
-    let next = "look for the reason of its end: its output, the batch system's log, dmesg (out of memory)".to_owned();
+    let next = "find out why it ended: its output, the batch system's log, dmesg (out of memory)".to_owned();
     let told = Told { next: Some(next), ..Told::new(Reason::Gone) };
     if !first.is_outside() {
         let ended = tense(job, "is gone", "ended");
@@ -429,21 +437,22 @@ fn made_or_ended(graph: &Graph<'_>, reason: Reason, step: Option<&StepCall>) -> 
     let longest_ns = step.waiters.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
     let is = tense(job, verb(&waiters, "is", "are"), verb(&waiters, "was", "were"));
     let head = format!("{} {is} in {} for {}", who(job, &waiters), step.name, seconds(longest_ns));
-    told.head = format!("{head}; for whom is not recorded");
+    told.head = format!("{head}; the awaited rank is not recorded");
     told.suspects = Some(waiters);
     match (reason, releases(job)) {
         (Reason::Making, Some(releases)) => {
-            told.head = format!("{head}, and ranks use different NCCL releases");
+            told.head = format!("{head}, and the ranks use different NCCL releases");
             told.confidence = Confidence::Likely;
             told.next = Some("start all ranks with the same libnccl".to_owned());
             told.evidence.push(releases);
         }
         (Reason::Making, None) => {
-            let next = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP in the next run names who is missing";
+            let next = "set NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP in the next run to see which ranks are \
+                missing";
             told.next = Some(next.to_owned());
         }
         _ if job.comms.iter().flat_map(|comm| comm.ranks.values()).any(|rank| rank.has_graphs) => {
-            told.evidence.push("a CUDA graph with its operations keeps a communicator alive".to_owned());
+            told.evidence.push("a CUDA graph with operations of a communicator keeps it alive".to_owned());
             told.next = Some("destroy CUDA graphs before the communicators that they use".to_owned());
         }
         _ => {}
@@ -491,22 +500,22 @@ fn wrong_peer(search: &Search<'_, '_>, culprit: &Culprit, place: Vertex) -> Opti
     let (head, lost, func) = if is_receive {
         (
             format!("{name} receives from {peer}, which never sends to it: maybe a wrong peer"),
-            format!("a message of {other} for {name} was not taken"),
+            format!("a message from {other} to {name} was not received"),
             "ncclRecv",
         )
     } else {
         (
             format!("{name} sends to {peer}, which never receives from it: maybe a wrong peer"),
-            format!("a receive of {other} from {name} was not answered"),
+            format!("a receive of {other} from {name} has no matching send"),
             "ncclSend",
         )
     };
-    let maybe = format!("or {name} gave {func} a wrong peer: {lost}");
+    let maybe = format!("or {name} passed {func} a wrong peer: {lost}");
     let told = Told {
         head,
         evidence: vec![lost],
         confidence: Confidence::Likely,
-        next: Some(format!("look at the peer that {name} gives to {func}")),
+        next: Some(format!("check the peer that {name} passes to {func}")),
         suspects: Some(vec![me]),
         ..Told::new(Reason::Mismatch)
     };

@@ -117,7 +117,7 @@ impl<'a, 'b> Cycle<'a, 'b> {
                 let inside: BTreeSet<Actor> = self.calls.iter().map(|(actor, _)| *actor).gather();
                 let outside = self.actors.iter().copied().filter(|actor| !inside.contains(actor));
                 let outside = who(job, &members_of(self.graph, outside));
-                told(ends, &format!("find why {outside} did not call {name} before: all ranks must make that call"))
+                told(ends, &format!("find out why {outside} did not call {name} before: all ranks must make that call"))
             }
             _ => told(ends, "compare the order of these calls on these ranks"),
         }
@@ -147,15 +147,17 @@ impl<'a, 'b> Cycle<'a, 'b> {
         let (name, of, others) = (who(job, &deviants), comm_name(job, comm), who(job, &others));
         let (head, next) = match kind {
             Explanation::LeftOut => {
-                (format!("{name} left out one {function} of {of}"), "find why this call was not made")
+                (format!("{name} left out one {function} of {of}"), "find out why this call was not made")
             }
             Explanation::OneTooMany => {
-                (format!("{name} made one {function} of {of} too many"), "find why this call was made")
+                (format!("{name} made one {function} of {of} too many"), "find out why this call was made")
             }
-            Explanation::Swapped => (format!("{name} used communicators in another order than {others}"), SAME_ORDER),
+            Explanation::Swapped => {
+                (format!("{name} used communicators in a different order than {others}"), SAME_ORDER)
+            }
             Explanation::OnlyThis => (
                 format!("{name} and {others} differ by one {function} of {of}"),
-                "compare the program's paths on these ranks",
+                "compare the code paths of the program on these ranks",
             ),
         };
         let everyone = self.everyone();
@@ -210,14 +212,14 @@ pub(crate) fn unsafe_order(graph: &Graph<'_>, component: &[Vertex], rule: Rule) 
     let actors: BTreeSet<Actor> = component.iter().filter_map(|vertex| graph.actor(*vertex)).gather();
     let job = graph.played.job;
     let ranks = who(job, &members_of(graph, actors));
-    let head = format!("{ranks} can wait for each other forever");
+    let head = format!("{ranks} may wait for each other forever");
     let (how, why) = if is_buffered {
         (": each sends before it receives", "NCCL buffered the messages")
     } else {
         (": they use communicators in different orders", "the kernels ran at the same time")
     };
     finding.line = fit(&head, &[format!("{how}; now {why}"), how.to_owned(), String::new()]);
-    finding.evidence.insert(0, format!("this time it ended because {why}, which NCCL does not guarantee"));
+    finding.evidence.insert(0, format!("this time they finished because {why}, which NCCL does not guarantee"));
     finding.evidence.truncate(MOST_EVIDENCE);
     finding.suspects.iter_mut().for_each(|suspect| suspect.text.clone_from(&finding.line));
     finding

@@ -50,20 +50,23 @@ pub(crate) fn mismatch(job: &Job, found: &Mismatch, longest_ns: Option<u64>) -> 
         groups.map(|(what, ranks)| format!("{}: {what}", who(job, &members(ranks)))).collect();
     let name = who(job, &deviants);
     evidence.extend(found.explanation.map(|explanation| match explanation {
-        Explanation::OnlyThis => "the calls that follow agree: only this one differs".to_owned(),
-        Explanation::LeftOut => format!("what follows agrees if {name} left out one call before it"),
-        Explanation::OneTooMany => format!("what follows agrees if {name} made one call too many before it"),
-        Explanation::Swapped => format!("what follows agrees if {name} made two calls in the other order"),
+        Explanation::OnlyThis => "the following calls agree: only this one differs".to_owned(),
+        Explanation::LeftOut => format!("the following calls agree if {name} left out one call before this one"),
+        Explanation::OneTooMany => format!(
+            "the following calls agree if {name} made one call too many before this \
+            one"
+        ),
+        Explanation::Swapped => format!("the following calls agree if {name} made two calls in the opposite order"),
     }));
     let next = if is_of_nccl {
         "compare NCCL_ALGO, NCCL_PROTO, NCCL_NTHREADS, tuner plugins and nccl.conf of these ranks"
     } else if found.is_message() {
-        "compare the count and type given to ncclSend and ncclRecv"
+        "compare the count and type passed to ncclSend and ncclRecv"
     } else {
-        "compare the program's paths on these ranks: all ranks of a communicator must make the same calls"
+        "compare the code paths of the program on these ranks: all ranks of a communicator must make the same calls"
     };
     if found.is_by_habit {
-        evidence.push("after the same calls before, both ranks made that call".to_owned());
+        evidence.push("both ranks made this call after the same sequence of calls".to_owned());
     }
     let is_tie = found.is_tie() && !found.is_by_habit;
     let is_unclear = is_tie && !is_of_nccl;
@@ -133,7 +136,7 @@ pub(crate) fn unmade(job: &Job, after_ns: u64) -> Option<(Finding, bool)> {
     let evidence = vec![
         format!("{} asked for a communicator {} ago, and it was not made", who(job, &askers), seconds(waited_ns)),
         format!(
-            "the launcher started {}; nothing is recorded of {}",
+            "the launcher started {}; nothing is recorded about {}",
             plural(size.into(), "rank", "ranks"),
             who(job, &missing)
         ),
@@ -151,7 +154,7 @@ pub(crate) fn unmade(job: &Job, after_ns: u64) -> Option<(Finding, bool)> {
         line: line.clone(),
         evidence,
         confidence: Confidence::Likely,
-        next: Some("see whether its process started, and with the plugin".to_owned()),
+        next: Some("check whether its process started, and with the plugin".to_owned()),
     };
     Some((finding, aborted_ns.is_some()))
 }
@@ -194,7 +197,7 @@ pub(crate) fn past(job: &Job, mut finding: Finding, aborted: &[Member], later: u
     let line = finding.line.split("; ").next().unwrap_or_default().to_owned();
     finding.line = fit(&line, &[format!("; {then}"), "; then aborted".to_owned(), String::new()]);
     let operations = plural(later as u64, "collective was", "collectives were");
-    finding.evidence.insert(0, format!("{then}, and the job went on: {operations} called after it"));
+    finding.evidence.insert(0, format!("{then}, and the job continued: {operations} called after it"));
     finding.evidence.truncate(MOST_EVIDENCE);
     finding
 }

@@ -166,13 +166,13 @@ fn headline(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, 
     match (&judgement.longest, silence) {
         (Some((waits, _)), _) if judgement.is_unsure => {
             let text = judgement.hang.as_ref().map_or(waits, |found| &found.line);
-            let why = format!("less than {after} (--after): the job may have hung, or was killed while it worked");
+            let why = format!("less than {after} (--after): the job may have hung, or was killed while it was working");
             Headline::new(Kind::Unknown, words::cut(format!("CANNOT TELL: {text}"))).with([why])
         }
         (Some(_), _) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
         (Some((waits, ns)), _) => {
             let why = if *ns >= after_ns {
-                "NCCL may take a minute to make a communicator of many ranks".to_owned()
+                "NCCL may take a minute to create a communicator of many ranks".to_owned()
             } else {
                 format!("less than {after} (--after)")
             };
@@ -202,7 +202,7 @@ fn nobody_waits(job: &Job) -> Headline {
     };
     // The report lists all reasons.
     let text = words::cut(format!("CANNOT TELL: {first}"));
-    let why = "nobody is seen to wait for long, but what is missing could show it".to_owned();
+    let why = "no rank is seen to wait for long, but the missing data could show one".to_owned();
     let next = Some(sentences::workaround(job).to_owned());
     Headline { next, ..Headline::new(Kind::Unknown, text).with([why]) }
 }

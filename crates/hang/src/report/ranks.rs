@@ -72,7 +72,7 @@ pub(crate) fn rank_row(
         text += &format!("; {call}");
     }
     if has_failed {
-        text += ", and not all ranks came: the transfers failed";
+        text += ", and not all ranks called it: the transfers failed";
     }
     RankRow {
         rank: number,
@@ -114,7 +114,7 @@ fn whereabouts(
     let Some(call) = call else {
         return match entered {
             _ if rank.finalized => "has ended the communicator",
-            HasEntered::Unknown => "no call of it is kept",
+            HasEntered::Unknown => "none of its calls are kept",
             _ if is_over => "had called no collective",
             _ => "has called no collective",
         }
@@ -127,8 +127,8 @@ fn whereabouts(
     }
     let stage = stage_text(call.progress.stage, is_over);
     let mut text = match entered {
-        HasEntered::No => return format!("not there; its last: {what}, {stage}"),
-        HasEntered::Unknown => format!("where in the order is not known; {what}: {stage}"),
+        HasEntered::No => return format!("not called; last: {what}, {stage}"),
+        HasEntered::Unknown => format!("position in the order not known; {what}: {stage}"),
         HasEntered::Yes => stage.to_owned(),
     };
     if call.progress.channels_open > 0 {
@@ -152,7 +152,7 @@ pub(super) const fn stage_text(stage: Stage, is_over: bool) -> &'static str {
         Stage::Enqueued => "enqueued",
         Stage::Launched => "launched",
         Stage::Running if !is_over => "under way",
-        Stage::Running => "had not ended when the recording did",
+        Stage::Running => "had not ended when the recording ended",
         Stage::Transferred => "its transfers have ended",
         Stage::Done => "done",
     }
@@ -226,12 +226,19 @@ pub(crate) fn silence(job: &Job, quiet: &NoRecentEvents) -> [String; 2] {
         return [
             format!("NCCL had reported nothing for {quiet_ns} in any of {processes} when the recording ended"),
             format!(
-                "they {ended}, and nobody was seen to wait in an operation: the job {hung} {place} or {did} something else"
+                "they {ended}, and no rank was seen to wait in an operation: the job {hung} {place} or {did} \
+                something else"
             ),
         ];
     }
-    let living =
-        if number == 1 { "the process that lives".to_owned() } else { format!("any of the {processes} that live") };
+    let living = if number == 1 {
+        "the process that is alive".to_owned()
+    } else {
+        format!(
+            "any of the {processes} that are \
+            alive"
+        )
+    };
     let stopped = quiet
         .processes
         .iter()
@@ -240,7 +247,7 @@ pub(crate) fn silence(job: &Job, quiet: &NoRecentEvents) -> [String; 2] {
     let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
     [
         format!("NCCL has reported nothing for {quiet_ns} in {living}"),
-        format!("{stopped}nobody is seen to wait in an operation: the job hangs {place} or it does something else"),
+        format!("{stopped}no rank is seen to wait in an operation: the job hangs {place} or it does something else"),
     ]
 }
 
@@ -327,23 +334,29 @@ fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<Str
     let mut advice = Vec::new();
     if let Some(Process { host, pid, .. }) = processes.first().filter(|_| !is_over) {
         advice.push(format!(
-            "look at what the programs do, this one first, then the others; on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'; a thread with libnccl in its stack is inside NCCL"
+            "look at what the programs are doing, this one first, then the others; on {host}: py-spy dump --native \
+            --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'; a thread with libnccl in its stack \
+            is inside NCCL"
         ));
     }
     for process in processes.iter().filter(|process| process.state == RecordingState::Stopped) {
-        advice.push(format!("{} is stopped: kill -CONT {} lets it go on", process.address(), process.pid));
+        advice.push(format!("{} is stopped: kill -CONT {} lets it continue", process.address(), process.pid));
     }
     if !are_all_outside(processes.iter().copied()) {
         advice.push(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that are being made and split, and by whom".to_owned(),
+            "set NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that \
+            are being created and split, and the ranks that do it"
+                .to_owned(),
         );
     }
     if !reports_calls {
         advice.push(
-            "calls are known from NCCL 2.28 on, and with the kind CollApi (NCCL_OTF2_EVENTS=standard): without them a rank inside a call looks like one outside".to_owned(),
+            "calls are recorded from NCCL 2.28 on, with the event kind CollApi (NCCL_OTF2_EVENTS=standard): without \
+            them, a rank inside a call looks like one outside"
+                .to_owned(),
         );
     }
-    advice.push("if the program computes, loads data or waits for requests that long: a longer --after".to_owned());
+    advice.push("if the program computes, loads data or waits for requests that long, use a longer --after".to_owned());
     advice
 }
 

@@ -14,7 +14,8 @@ use nccl_events::sort::Gather;
 use nccl_events::{Kind, MOST_RANKS};
 
 /// Why calls of flight recordings may not be comparable.
-pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
+pub(crate) const NO_NUMBERS: &str = "the beginning of the recording was not kept, and no sequence number of NCCL's \
+    was kept on several ranks";
 
 /// Present tense while a process of the job lives, else past tense.
 pub(super) fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
@@ -29,7 +30,7 @@ pub(super) fn died(job: &Job, first: &Process, n: usize) -> [String; 2] {
     let last = time(job.now_ns.saturating_sub(first.last_record_ns));
     [
         format!("{gone} gone, first {}, and {others}", first.address()),
-        format!("its last record is from {last} before; nobody is seen to wait for it in NCCL"),
+        format!("its last record is {last} old; no rank is seen to wait for it in NCCL"),
     ]
 }
 
@@ -39,17 +40,17 @@ pub(crate) fn nothing(job: &Job) -> String {
     let processes = plural(addresses.len() as u64, "process", "processes");
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");
     if job.is_archive {
-        return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
+        return format!("according to the archive, all operations in the {comms} of {processes} ended on all ranks");
     }
     if job.processes.iter().all(|process| process.state == RecordingState::Ended) {
-        return format!("nobody was seen to wait in the {comms} of {processes}, all of which have ended");
+        return format!("no rank was seen to wait in the {comms} of {processes}, which have all ended");
     }
     if !job.processes.iter().any(|process| process.state == RecordingState::Running) {
-        return format!("nobody was seen to wait in the {comms} of {processes} when they ended or were killed");
+        return format!("no rank was seen to wait in the {comms} of {processes} when they ended or were killed");
     }
     let idle = job.processes.iter().map(|one| one.last_event_ns).max().and_then(|last| job.now_ns.checked_sub(last));
-    let idle = idle.map_or_else(String::new, |idle| format!("; NCCL was last heard of {} ago", time(idle)));
-    format!("nobody waits in the {comms} of {processes}{idle}")
+    let idle = idle.map_or_else(String::new, |idle| format!("; last NCCL activity {} ago", time(idle)));
+    format!("no rank waits in the {comms} of {processes}{idle}")
 }
 
 /// Whether all processes record such events. If that is unknown for a process, its problems say so.
@@ -78,22 +79,36 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
         _ => unknown.extend(job.missing.iter().cloned()),
     }
     if !records(job, Kind::ProxyOp) {
-        unknown.push("Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): that a collective was called is known, whether it ended is not.".to_owned());
+        unknown.push(
+            "Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): calls of collectives are \
+            known, but not whether they ended."
+                .to_owned(),
+        );
     } else if !records(job, Kind::KernelCh) && !has_ends(job) {
-        unknown.push("No kernel channel was recorded (NCCL_OTF2_EVENTS=full, which costs the job more): a collective counts as ended with its network transfers, and on a rank without any only its launch is known.".to_owned());
+        unknown.push(
+            "No kernel channel was recorded (NCCL_OTF2_EVENTS=full, at a higher cost to the job): a \
+            collective counts as ended when its network transfers have, and on a rank without transfers only its \
+            launch is known."
+                .to_owned(),
+        );
     }
     if judgement.all_began && !records(job, Kind::ProxyStep) {
         unknown.push("The steps of network transfers were not recorded (NCCL_OTF2_EVENTS=standard,ProxyStep): whether a transfer waits for the GPU, for the peer or for the network is not known.".to_owned());
     }
     let shows_calls = job.processes.iter().all(|process| process.shows_calls);
     if !shows_calls && !records(job, Kind::CollApi) {
-        unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs look like others.".to_owned());
+        unknown.push(
+            "There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank inside \
+            a call looks like one that has not made it, and collectives of CUDA graphs look like others."
+                .to_owned(),
+        );
     }
     for comm in &job.comms {
         let missing = comm.missing();
         if !missing.is_empty() {
             unknown.push(format!(
-                "Communicator {}: of {} there is no record here; they never came, run without the plugin, or record elsewhere.",
+                "Communicator {}: nothing is recorded here about {}; they never called NCCL, run without the plugin, \
+                or record elsewhere.",
                 comm.name,
                 rows::ranks(comm, &missing)
             ));
@@ -101,14 +116,22 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     }
     unknown.extend(job.comms.iter().flat_map(position_unknown));
     if judgement.hang.is_none() && shows_calls {
-        unknown.push("Waiting outside of NCCL's calls is not seen: on a stream, in a nonblocking communicator, or in the program.".to_owned());
+        unknown.push(
+            "Waiting outside NCCL calls is not recorded: on a stream, in a nonblocking communicator, or in \
+            the program."
+                .to_owned(),
+        );
     } else if judgement.hang.is_none() {
-        unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
+        unknown.push(
+            "Waiting outside recorded operations is not recorded: while communicators are created, split or \
+            destroyed, on a stream, or outside NCCL."
+                .to_owned(),
+        );
     }
     let silent = job.processes.iter().filter(|one| one.state == RecordingState::Silent).count() as u64;
     if silent > 0 {
         unknown.push(format!(
-            "{} on other hosts or in other containers, and silent: whether they run is known only there.",
+            "{} on other hosts or in other containers, and silent: only there is it known whether they run.",
             plural(silent, "process is", "processes are")
         ));
     }
@@ -138,17 +161,20 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
         let name = &comm.name;
         if let Some(ranks) = with(Positions::Unknown, false) {
             remarks.push(format!(
-                "Communicator {name}: where {ranks} came to with their {what} is not known, nor who is behind: {NO_NUMBERS}."
+                "Communicator {name}: how far {ranks} got with their {what} is not known, nor which rank is behind: \
+                {NO_NUMBERS}."
             ));
         }
         if let Some(ranks) = with(Positions::Unknown, true).filter(|_| sequence == Sequence::Calls) {
             remarks.push(format!(
-                "Communicator {name}: of {ranks} no {what} are kept; whether they have called what others wait in is not known."
+                "Communicator {name}: no {what} of {ranks} were kept; whether they called the ones that others wait \
+                in is not known."
             ));
         }
         if let Some(ranks) = with(Positions::Ordered, false) {
             remarks.push(format!(
-                "Communicator {name}: what {ranks} called is not among the {what} that others have kept; NCCL's numbers say who is behind, not by how many."
+                "Communicator {name}: what {ranks} called is not among the {what} kept on other ranks; NCCL's \
+                sequence numbers show who is behind, not by how many."
             ));
         }
     }
@@ -159,7 +185,7 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
 fn never_seen(job: &Job) -> Option<String> {
     let Some(size) = job.processes.iter().filter_map(|one| one.launcher_size).max() else {
         let text =
-            "No launcher says how many ranks there are (WORLD_SIZE …): one that has made no call of NCCL is not seen.";
+            "No launcher states the number of ranks (WORLD_SIZE …): a rank that has not called NCCL is not seen.";
         return job.comms.is_empty().then(|| text.to_owned());
     };
     if job.processes.iter().any(|one| one.event_mask.is_none() && one.launcher_rank.is_none()) {
@@ -167,8 +193,8 @@ fn never_seen(job: &Job) -> Option<String> {
     }
     if size > MOST_RANKS {
         return Some(format!(
-            "The launcher says that there are {size} processes, which cannot be (is WORLD_SIZE, or what the launcher \
-             has in its place, set wrongly?): whether some recorded nothing is not known."
+            "The launcher states {size} processes, which is impossible (is WORLD_SIZE, or the launcher's equivalent, \
+            set wrongly?): whether some recorded nothing is not known."
         ));
     }
     let seen: BTreeSet<u32> = job.processes.iter().filter_map(|one| one.launcher_rank).gather();
@@ -207,9 +233,10 @@ pub(super) fn has_lost(job: &Job) -> bool {
 
 pub(super) const fn workaround(job: &Job) -> &'static str {
     if job.is_archive {
-        "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
+        "run `nccl-otf2 hang` while the job runs, or use --keep-journal in the next run, to see more; `nccl-otf2 \
+        check` says what is missing"
     } else {
-        "`nccl-otf2 finalize` makes an archive of what can be read, and `nccl-otf2 check` says what that lacks"
+        "`nccl-otf2 finalize` makes an archive of what can be read, and `nccl-otf2 check` says what is missing from it"
     }
 }
 
@@ -219,7 +246,7 @@ fn limitations_of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     if !missing.is_empty() {
         let ranks = rows::ranks(comm, &missing);
         let name = if ranks.ends_with(&*comm.name) { String::new() } else { format!(" of communicator {}", comm.name) };
-        doubts.push(format!("of {ranks}{name} there is no record"));
+        doubts.push(format!("nothing is recorded about {ranks}{name}"));
     }
     let open_ended: Vec<u32> = open_ended(job, comm).collect();
     if !open_ended.is_empty() {
@@ -257,9 +284,9 @@ fn limitation_of_process(job: &Job, process: &Process) -> Option<String> {
         // A process that ended all its communicators had no open operation.
         RecordingState::Ended if process.has_clock && process.has_journal => None,
         RecordingState::Ended if !process.has_journal => {
-            Some(format!("the journal of {who} is removed, and only its archive says what it did"))
+            Some(format!("the journal of {who} was removed, and only the archive shows what it did"))
         }
-        _ if !process.has_journal => Some(format!("nothing of {who} can be read here: {}", problems())),
+        _ if !process.has_journal => Some(format!("no recording of {who} can be read here: {}", problems())),
         _ if !process.is_whole => Some(format!("not all that {who} did is recorded: {}", problems())),
         _ if !process.has_clock => Some(format!("the times of {who} are not known: {}", problems())),
         RecordingState::Unknown => Some(format!("how {who} ended is not known: {}", problems())),

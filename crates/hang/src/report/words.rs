@@ -210,6 +210,6 @@ pub(super) fn call_name(graph: &Graph<'_>, actor: Actor) -> String {
     match (starts.next(), open) {
         (Some(starts), _) => format!("the call that starts {starts}"),
         (None, Some(_)) => "a call that starts operations".to_owned(),
-        (None, None) => "a call of NCCL".to_owned(),
+        (None, None) => "an NCCL call".to_owned(),
     }
 }

@@ -142,7 +142,7 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
     // If not even an open call is seen, the report says that a wait would not be visible.
     let report = judge(&flight(vec![cut(0, vec![idle()]), cut(1, vec![idle(), idle()])]));
     assert!(!report.verdict.found);
-    assert_says(&report.unknown.join("\n"), &["where ranks 0-1 came to"]);
+    assert_says(&report.unknown.join("\n"), &["how far ranks 0-1 got"]);
 }
 
 #[test]
@@ -188,7 +188,11 @@ fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
     let report = judge(&job);
     assert_eq!(suspect(&report), ("mismatch", "world", 1, 3));
     assert_says(&report.verdict.line, &["collective 11 of those kept different functions: rank 1 differs"]);
-    assert_says(&report.verdict.evidence.join("\n"), &["what follows agrees if rank 1 left out one call before it"]);
+    assert_says(
+        &report.verdict.evidence.join("\n"),
+        &["the following calls agree if rank 1 left out one call before \
+        this one"],
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn communicators_in_different_orders() {
     let usual = "A.ar B.ar sync A.ar B.ar";
     says(
         &[usual, usual, "A.ar B.ar sync B.ar A.ar"],
-        "HANG: rank 2 used communicators in another order than ranks 0-1; ranks 0-2 wait, for 60.0 s",
+        "HANG: rank 2 used communicators in a different order than ranks 0-1; ranks 0-2 wait, for 60.0 s",
     );
     // On streams of their own kernels run at the same time.
     let simulation = Simulation::new(["A.ar@1 B.ar@2", "B.ar@2 A.ar@1"].iter().map(|text| parse(text)).collect());
@@ -37,7 +37,7 @@ fn communicators_in_different_orders() {
     let report = judge(&job);
     assert_eq!(
         report.verdict.line,
-        "UNSAFE: ranks 0-1 can wait for each other forever: they use communicators in different orders"
+        "UNSAFE: ranks 0-1 may wait for each other forever: they use communicators in different orders"
     );
     assert!(!report.verdict.found);
     job.processes[1].is_whole = false;
@@ -117,7 +117,7 @@ fn a_message_that_nobody_takes_accuses_only_if_the_peer_has_ended() {
     assert_eq!((verdict.reason.as_deref(), &*verdict.ranks), (Some("not-called"), &[2][..]), "{verdict:#?}");
     assert_says(
         &verdict.evidence.join("\n"),
-        &["or rank 1 gave ncclRecv a wrong peer: a message of rank 0 for rank 1"],
+        &["or rank 1 passed ncclRecv a wrong peer: a message from rank 0 to rank 1"],
     );
     let mut job = Simulation::new(ring.iter().map(|text| parse(text)).collect()).recorded(true);
     job.comms[0].ranks.get_mut(&2).expect("there").finalized = true;
@@ -161,7 +161,7 @@ fn one_of_two_ranks_leaves_out_a_call_of_a_communicator() {
     let crate::Verdict { line: text, evidence, confidence, ranks, .. } = report.verdict;
     let line = "HANG: the ranks of A gave collective 7 different functions: rank 1 differs from rank 0; waiting 60.0 s";
     assert_eq!((text.as_str(), confidence.as_deref(), &*ranks), (line, Some("likely"), &[1][..]));
-    assert_says(&evidence.join("\n"), &["what follows agrees if rank 1 left out one call before it"]);
+    assert_says(&evidence.join("\n"), &["the following calls agree if rank 1 left out one call before this one"]);
 }
 
 /// Of two ranks that differ, and did nothing like it before, neither is singled out.
@@ -238,7 +238,7 @@ fn a_group_that_is_not_ended_is_not_started() {
     rank.calls.list[1].place.is_group_open = true;
     let report = judge(&job);
     let line =
-        "HANG: rank 1 opened a group and has not ended it: ncclAllReduce #2 of world is not started; rank 0 waits";
+        "HANG: rank 1 opened a group and has not ended it, so ncclAllReduce #2 of world is not started; rank 0 waits";
     assert_eq!((suspect(&report).0, &*report.verdict.ranks), ("group-open", &[1][..]));
     assert!(report.verdict.line.starts_with(&line[..90]), "{}", report.verdict.line);
 }
@@ -300,7 +300,7 @@ fn ranks_that_use_different_releases_do_not_make_a_communicator() {
     }
     job.number();
     let report = judge(&job);
-    let line = "HANG: ranks 0-2 are in ncclCommInitRank for 70.0 s, and ranks use different NCCL releases";
+    let line = "HANG: ranks 0-2 are in ncclCommInitRank for 70.0 s, and the ranks use different NCCL releases";
     assert_eq!(report.verdict.line, line);
     assert_says(&report.verdict.evidence.join("\n"), &["rank 1 2.28.9; ranks 0, 2 2.32.3"]);
 }

@@ -64,7 +64,7 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
             ["the process of rank 2 is stopped (by a signal or a debugger) and has not called ncclCommSplit", ""],
         ),
         (RecordingState::Gone, "gone", ["the process of rank 2 is gone; ranks 0-1 wait", ""]),
-        (RecordingState::Silent, "silent", ["rank 2 has not called ncclCommSplit, as far as its records go", ""]),
+        (RecordingState::Silent, "silent", ["rank 2 has not called ncclCommSplit, according to its records", ""]),
     ] {
         let report = with(state);
         assert_eq!(suspect(&report), (reason, "world", 2, 2));
@@ -151,7 +151,7 @@ fn before_there_is_a_communicator_processes_are_named() {
     let report = first(&launched, &[(RangeField::Ranks, 4)]);
     let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
     assert_eq!(reasons, [("never-came", 3), ("not-called", 2)]);
-    assert_says(&report.verdict.line, &["HANG: rank 3 never came to ncclCommInitRank; ranks 0-1 wait"]);
+    assert_says(&report.verdict.line, &["HANG: rank 3 never reached ncclCommInitRank; ranks 0-1 wait"]);
     assert_says(&report.verdict.evidence.join("\n"), &["also: rank 2"]);
     // The others record nothing before they come, be they many.
     let alone = |job: &mut Job| {
@@ -161,7 +161,7 @@ fn before_there_is_a_communicator_processes_are_named() {
     let report = first(&alone, &[]);
     let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
     assert_eq!(reasons, [("never-came", 1), ("never-came", 2), ("never-came", 3)]);
-    assert_says(&report.verdict.line, &["HANG: ranks 1-3 never came to ncclCommInitRank; rank 0 waits"]);
+    assert_says(&report.verdict.line, &["HANG: ranks 1-3 never reached ncclCommInitRank; rank 0 waits"]);
     // It has the ranks that are in the call: NCCL may just be slow.
     let report = first(&launched, &[(RangeField::Ranks, 2)]);
     assert_eq!(report.verdict.kind, Kind::Waiting);

@@ -101,7 +101,7 @@ fn different_calls_at_one_position_are_the_cause() {
     let report = judge(&calls([most(), most(), vec![done(40), reduce(20)]]));
     assert_eq!(suspect(&report), ("mismatch", "world", 2, 3));
     assert_says(&report.verdict.line, &["gave collective 2 different functions: rank 2 differs"]);
-    assert_says(&report.verdict.evidence.join("\n"), &["if rank 2 left out one call before it"]);
+    assert_says(&report.verdict.evidence.join("\n"), &["if rank 2 left out one call before this one"]);
     let other = |mut call: Call| {
         (call.what.count, call.what.datatype, call.what.root) = (9, "ncclInt8".into(), Some(1));
         vec![call]
@@ -187,7 +187,7 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let report = judge(&early);
     assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
     assert_says(&report.verdict.line, &["CANNOT TELL: rank 1 had not called ncclAllReduce #2 of world; rank 0 waited"]);
-    assert_says(&report.verdict.evidence[0], &["less than 10.000 s (--after)", "was killed while it worked"]);
+    assert_says(&report.verdict.evidence[0], &["less than 10.000 s (--after)", "was killed while it was working"]);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_stopped_process_is_told_from_idle_ones() {
         &report.verdict.line,
         &["the process of rank 1 is stopped (by a signal or a debugger) inside ncclAllReduce #1"],
     );
-    assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
+    assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it continue"));
     // All are stopped.
     inside.processes[0].state = RecordingState::Stopped;
     assert_eq!(judge(&inside).suspects.len(), 2);

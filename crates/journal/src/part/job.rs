@@ -102,7 +102,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
 pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
     let path = out.join(CLAIM);
     let refused = |error: &dyn Display| {
-        let advice = "remove it if no job records there, or name another directory";
+        let advice = "remove it if no job is recording there, or name another directory";
         io::Error::other(format!("{}: no claim of a job: {error}; {advice}", path.display()))
     };
     match regular_files::read(&path, MOST_DESCRIPTION_BYTES) {

@@ -85,7 +85,7 @@ class Stats(Answer):
             order=("lost_ns", "slowdown"),
         ),
         Table(
-            "phases: operations by the ranges of the program that they were called in",
+            "phases: operations, by the program range that they were called in",
             "phases",
             Column("phase", "path", tables.path),
             Column("time", "ranges_ns", tables.time),

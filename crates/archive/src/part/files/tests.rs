@@ -128,7 +128,7 @@ fn who_waits_says_for_whom() {
     assert!(matches!(taken, Err(Error::Busy { .. })), "{taken:?}");
     let remarks = remarks.0.into_inner();
     assert_eq!(remarks.len(), 1, "{remarks:?}");
-    assert!(remarks[0].starts_with("waiting for a process that it does not name, which holds "), "{remarks:?}");
+    assert!(remarks[0].starts_with("waiting for a process that the file does not name, which holds "), "{remarks:?}");
     assert!(remarks[0].ends_with("/lock, or until that file is a minute old"), "{remarks:?}");
     fs::write(place.path(), text(&ProcessKey::current())).expect("written");
     let ours = format!("waiting for process {}, which holds {}", std::process::id(), place.path().display());

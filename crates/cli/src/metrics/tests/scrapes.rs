@@ -104,7 +104,14 @@ fn non_loopback_listen_requires_token() {
     assert_eq!(why(&["--listen", "0.0.0.0:0", "--anonymous"]), None);
     assert_eq!(why(&["--listen", "[::1]:0"]), None);
     let empty = tempfile::NamedTempFile::new().expect("a file");
-    for (file, reason) in [("/dev/null", "device"), (empty.path().to_str().expect("a path"), ": there is no token")] {
+    for (file, reason) in [
+        ("/dev/null", "device"),
+        (
+            empty.path().to_str().expect("a path"),
+            ": the file has no \
+        token",
+        ),
+    ] {
         let error = why(&["--listen", "127.0.0.1:0", "--token-file", file]).expect("refused");
         assert!(error.contains(file) && error.contains(reason), "{error}");
     }

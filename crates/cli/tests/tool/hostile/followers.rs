@@ -63,7 +63,7 @@ fn a_number_of_ranks_that_cannot_be_costs_nothing() {
     });
     let ended = bounded(&scratch, &["hang", "trace", "--all"]);
     assert!(ended.stdout.starts_with("CANNOT TELL: ") && ended.stderr.is_empty(), "{ended:?}");
-    let said = "The launcher says that there are 4000000000 processes, which cannot be";
+    let said = "The launcher states 4000000000 processes, which is impossible";
     assert!(ended.stdout.contains(said), "{ended:?}");
     let ended = bounded(&scratch, &["watch", "trace", "--once"]).with_code(2);
     assert!(ended.stderr.contains("CANNOT TELL: "), "{ended:?}");
@@ -75,5 +75,5 @@ fn a_number_of_ranks_that_cannot_be_costs_nothing() {
     let _part = process.leave();
     let ended = bounded(&scratch, &["hang", "other", "--all"]);
     assert!(ended.code.is_some_and(|code| code < 2), "{ended:?}");
-    assert!(ended.stdout.contains("of 2000000000 of a communicator, which cannot be"), "{ended:?}");
+    assert!(ended.stdout.contains("of 2000000000 of a communicator, which is impossible"), "{ended:?}");
 }

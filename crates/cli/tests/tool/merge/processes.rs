@@ -62,7 +62,7 @@ fn what_does_not_fit_is_refused() {
     std::fs::write(job.scorep.join("scorep.cfg"), "SCOREP_TIMER='sundial'\n").expect("settings");
     job.refused(&["-o", "out2"], "SCOREP_TIMER='sundial'");
     std::fs::remove_file(job.scorep.join("traces.otf2")).expect("gone");
-    job.refused(&["-o", "out2"], "with SCOREP_ENABLE_TRACING=true");
+    job.refused(&["-o", "out2"], "set SCOREP_ENABLE_TRACING=true");
     let left: Vec<_> = std::fs::read_dir(job.scratch.path()).expect("a directory").collect();
     // The plugin used by all tests of the tool, both archives and the merged one.
     assert_eq!(left.len(), 4, "{left:?}");
@@ -76,6 +76,6 @@ fn a_damaged_archive_is_not_put_in_place() {
     std::fs::write(&file, &bytes[..bytes.len() - 5]).expect("cut");
     job.refused(&["-o", "out"], "was cut short, or its writer did not close it: it has no end");
     std::fs::remove_file(&file).expect("gone");
-    job.refused(&["-o", "out"], "not there, but it is said to have 4 events");
+    job.refused(&["-o", "out"], "missing, although it should have 4 events");
     assert!(!job.scratch.join("out").exists());
 }

@@ -78,8 +78,8 @@ fn several_traces_are_of_single_processes() {
     let refused = |words: &[&str], reason: &str| {
         scratch.ends([&["merge"], words].concat()).with_code(2).assert_prints(reason);
     };
-    refused(&["all", "one", "nccl", "-o", "out"], "several traces of Score-P's can be merged where each is of one");
-    refused(&["one", "all", "-o", "out"], "no archive of NCCL is among these");
-    refused(&["one", "nccl", "-o", "out"], "no process of Score-P's for");
+    refused(&["all", "one", "nccl", "-o", "out"], "several Score-P traces can be merged only if each is of one");
+    refused(&["one", "all", "-o", "out"], "none of these is an NCCL archive");
+    refused(&["one", "nccl", "-o", "out"], "no Score-P process for");
     refused(&["one", "one", "nccl", "--map", "0=0", "-o", "out"], "several processes are rank 0");
 }
