@@ -265,7 +265,7 @@ fn files(name: &str, by_rccl: bool) -> Vec<String> {
 }
 
 fn open(file: &str) -> Result<Library, String> {
-    let path = CString::new(file).map_err(|_| format!("{file:?} has a NUL in it"))?;
+    let path = CString::new(file).map_err(|_| format!("{file:?} contains a NUL"))?;
     // SAFETY: the user named this library as a profiler plugin; its constructors run as if NCCL had loaded it.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !handle.is_null() {

@@ -374,7 +374,7 @@ impl Switch {
             (self.stop)();
             not_cancelled(|| {
                 in_process::print_line(&format!(
-                    "internal error in {callback}: {panic}; this process records no further events, the job continues"
+                    "internal error in {callback}: {panic}; this process records no more events, the job continues"
                 ));
             });
         });

@@ -106,7 +106,8 @@ impl Chain {
         let mut contexts = [ABSENT; MOST_PLUGINS];
         for ((index, plugin), context) in self.plugins.iter().enumerate().zip(&mut contexts) {
             if !plugin.table.can_serve(table) {
-                let reason = format!("a second NCCL calls by {table}, and the plugin is called by {}", plugin.table);
+                let reason =
+                    format!("a second NCCL calls through {table}, but the plugin is called through {}", plugin.table);
                 chain::leave_out(&plugin.name, &reason);
                 continue;
             }
@@ -335,7 +336,10 @@ pub(super) fn best(library: &Library, called: Table) -> Result<(Table, Functions
     }
     Err(match others.as_slice() {
         [] => format!("it is not a profiler plugin: it exports none of ncclProfiler_v1 … {}", Table::NEWEST),
-        others => format!("NCCL calls by {called}, which its tables cannot be served from: {}", others.join(", ")),
+        others => format!(
+            "NCCL calls through {called}, which cannot be translated to the plugin's tables: {}",
+            others.join(", ")
+        ),
     })
 }
 

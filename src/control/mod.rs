@@ -166,8 +166,9 @@ pub(crate) fn usable_steps(steps: StepRanges, origin: &str) -> StepRanges {
         return steps;
     };
     process::warn(&format!(
-        "{origin} names the range \"{name}\", but the program's NVTX ranges are not recorded: NVTX_INJECTION64_PATH has to \
-         be the path of this library, and NCCL_OTF2_NVTX auto or all (`nccl-otf2 run` sets both); all is recorded"
+        "{origin} names the range \"{name}\", but the program's NVTX ranges are not recorded: set \
+        NVTX_INJECTION64_PATH to the path of this library and NCCL_OTF2_NVTX to auto or all (`nccl-otf2 run` does \
+        both); everything is recorded"
     ));
     StepRanges::default()
 }

@@ -93,7 +93,7 @@ impl Gpus {
         match process::spawn(output::NAME, 512 << 10, move || worker.run()) {
             Ok(thread) => Some(Self { driver, mailbox, is_closed, notes, thread: Mutex::new(Some(thread)) }),
             Err(error) => {
-                process::warn(&format!("GPU work is not timed: no thread for it: {error}"));
+                process::warn(&format!("GPU work is not timed: cannot start a thread: {error}"));
                 None
             }
         }
@@ -344,14 +344,14 @@ pub(crate) fn choose_backend(choice: BackendChoice, process: &GpuEnvironment<'_>
         (BackendChoice::Auto, Some((who, sign))) => (
             BackendKind::Events,
             format!(
-                "GPU work is timed by CUDA events and not by CUPTI, which {who} may want ({sign}); \
+                "GPU work is timed by CUDA events and not by CUPTI, which {who} may use ({sign}); \
                 NCCL_OTF2_GPU=cupti uses CUPTI regardless"
             ),
         ),
         (BackendChoice::Cupti, Some((who, sign))) => (
             BackendKind::Cupti,
             format!(
-                "GPU work is timed by CUPTI, as NCCL_OTF2_GPU=cupti says; {who} ({sign}) may get nothing from it now"
+                "GPU work is timed by CUPTI, as NCCL_OTF2_GPU=cupti says; {who} ({sign}) may now get nothing from CUPTI"
             ),
         ),
         _ => (BackendKind::Cupti, "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned()),
@@ -367,15 +367,15 @@ fn obstacle(choice: BackendChoice, process: &GpuEnvironment<'_>) -> Option<(Stri
         _ if choice == BackendChoice::Off => ("NCCL_OTF2_GPU=off", false),
         None => ("no libcuda.so.1 is loaded in this process", is_wanted),
         Some(Err(CudaError::STUB_LIBRARY)) => (
-            "the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; remove its directory from \
-            LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off",
+            "the loaded libcuda.so.1 is a CUDA toolkit's stub for linking; remove its directory from LD_LIBRARY_PATH, \
+            or set NCCL_OTF2_GPU=off",
             true,
         ),
         Some(Err(refusal)) => {
             return Some((format!("libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"), true));
         }
         Some(Ok(_)) if !event::has(process.table, Kind::KernelLaunch) => {
-            ("this NCCL does not report its launches; 2.28 and later do", is_wanted)
+            ("this NCCL does not report its launches; 2.28 and later does", is_wanted)
         }
         Some(Ok(_)) if process.mask & launches == 0 => ("NCCL_OTF2_EVENTS leaves out KernelLaunch", is_wanted),
         Some(Ok(_)) => return None,

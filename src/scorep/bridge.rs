@@ -331,7 +331,7 @@ impl Bridge {
             Capability::Internal(_) if !SHOWS_OPERATIONS.load(Ordering::Relaxed) => {
                 "calls only (NCCL_OTF2_SCOREP=calls)"
             }
-            Capability::Internal(_) => "operations on one location for each process; no communicators (docs/SCOREP.md)",
+            Capability::Internal(_) => "operations on one location per process; no communicators (docs/SCOREP.md)",
             Capability::User(_) => {
                 "calls only: its internal functions are not those of Score-P 8 and later, which operations and attributes need"
             }

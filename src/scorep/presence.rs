@@ -59,14 +59,14 @@ pub(super) enum Absence {
     RecordsNothing,
 }
 
-const WRITTEN: &str = "the archive is written all the same";
+const WRITTEN: &str = "the archive is written regardless";
 
 impl fmt::Display for Absence {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self {
             Self::NotThere => {
-                "Score-P is not in this process, or linked statically, which shows no functions (build it with \
-                 --enable-shared)"
+                "Score-P is not in this process, or is linked statically, which hides its functions (build it with \
+                --enable-shared)"
             }
             Self::Incomplete(reason) => return write!(out, "nothing is forwarded to Score-P: {reason}; {WRITTEN}"),
             Self::RecordsNothing => {

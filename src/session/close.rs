@@ -103,8 +103,8 @@ fn write_ended(ended: EndedSession, moment: Moment) {
     }
     if is_removed(&ended.part) {
         process::warn(&format!(
-            "{} was removed or moved while the job ran: what this process recorded is lost, unless `nccl-otf2 finalize \
-             DIR` finds it in a new place",
+            "{} was removed or moved while the job ran: this process's recording is lost, unless `nccl-otf2 finalize \
+            DIR` finds it in a new place",
             ended.part.join(JOURNAL).display()
         ));
         return;
@@ -142,12 +142,12 @@ fn report_missed(ended: &EndedSession) {
 /// The reason to leave a task that needs this much memory to the tool: Rust ends a program when an allocation fails.
 fn lacks_memory(needed_bytes: u64, has_failed: bool) -> Option<String> {
     if has_failed || !threads::is_there() {
-        return Some("writing it in a job without memory could end the job".to_owned());
+        return Some("writing it without enough memory could end the job".to_owned());
     }
     let room_bytes = threads::room_bytes()?;
     (room_bytes < needed_bytes).then(|| {
         format!(
-            "writing it may take {} MiB of memory, and the limit (ulimit -v or -d) leaves {} MiB",
+            "writing it may take {} MiB of memory, but the limit (ulimit -v or -d) leaves {} MiB",
             needed_bytes >> 20,
             room_bytes >> 20
         )
@@ -172,7 +172,7 @@ fn write(ended: &EndedSession, moment: Moment) {
         let pushed = match begun {
             0 => format!("the program pushed no range \"{name}\" (nvtxRangePush)"),
             1 => format!("no call was in the only range \"{name}\""),
-            n => format!("the program pushed {n} ranges \"{name}\", and no call was in those"),
+            n => format!("the program pushed {n} ranges \"{name}\", but no call was in those"),
         };
         process::warn(&format!("NCCL_OTF2_STEPS={}: {pushed}; no operation is recorded", config.steps));
     }
@@ -182,7 +182,7 @@ fn write(ended: &EndedSession, moment: Moment) {
     }
     if bytes > INLINE_LIMIT_BYTES {
         process::warn(&format!(
-            "{mib} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {word}` makes the archive"
+            "{mib} MiB of journal is too much to write inside the job; `nccl-otf2 finalize {word}` makes the archive"
         ));
         return;
     }
@@ -220,7 +220,7 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
         *LEFT_FOR_EXIT.lock() = Some(out.to_owned());
         log_to_nccl(
             config,
-            &format!("{} events written; the archive in {} is renewed at exit", summary.events, out.display()),
+            &format!("{} events written; the archive in {} is updated at exit", summary.events, out.display()),
         );
         return;
     }
@@ -250,7 +250,8 @@ pub(crate) fn account_for_late() -> u64 {
         let write = || host::write(&LateCallbacks::path(part), &serde_json::to_vec(all)?);
         if let Err(error) = writing::guarded(write) {
             process::warn(&format!(
-                "{} callbacks or communicators came after the recording had ended, which the trace will not say: {error}",
+                "{} callbacks or communicators came after the recording had ended, but the trace cannot say so: \
+                {error}",
                 all.total()
             ));
             return 0;

@@ -165,7 +165,7 @@ fn begin_session(sessions: &mut MutexGuard<'_, RecordingSessions>, comm: &CommIn
         return;
     }
     if !has_ended {
-        process::warn("a communicator is not recorded, because the recording before it has not ended yet");
+        process::warn("a communicator is not recorded, because the previous recording has not ended yet");
         return;
     }
     let config = Config::from_environment();
@@ -389,14 +389,14 @@ fn report_start(config: &Config, comm: &CommInit<'_>, directories: &SessionDirec
     log_to_nccl(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
     if let (Some(other), true) = (&directories.other_job, comm.rank <= 0) {
         let advice = if directories.lacks_job_id {
-            "there is no job id here, so %j in NCCL_OTF2_DIR is `unknown`: set NCCL_OTF2_JOB to another text for \
-             each job"
+            "there is no job id here, so %j in NCCL_OTF2_DIR is `unknown`: set NCCL_OTF2_JOB to a different text for \
+            each job"
         } else {
-            "NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job"
+            "use NCCL_OTF2_DIR=trace-%j for a directory per job, or NCCL_OTF2_JOB to name a job"
         };
         process::warn(&format!(
-            "the directory asked for holds the recording of another job ({other}); that of this job ({}) goes into \
-             {out} ({advice})",
+            "the requested directory holds the recording of another job ({other}); this job ({}) is recorded into \
+            {out} ({advice})",
             directories.job
         ));
     }

@@ -36,7 +36,7 @@ fn a_plugin_that_cannot_be_called_is_named_with_the_reason() {
     let none = scratch.path().join("libnone.so");
     std::fs::copy(built::nccl_stand_in(), &none).expect("a library");
     for (chain, reason) in [
-        (old.display().to_string(), "NCCL calls by v7, which its tables cannot be served from: v2"),
+        (old.display().to_string(), "NCCL calls through v7, which cannot be translated to the plugin's tables: v2"),
         (built::plugin().display().to_string(), "that is this plugin itself"),
         (format!("{0},{0}", good.display()), "it is in the list twice"),
         (none.display().to_string(), "it is not a profiler plugin"),

@@ -58,7 +58,7 @@ fn three_hundred_sessions_make_the_archive_twice() {
     let lines = ended.our_lines();
     let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!(count(": wrote "), 2, "{ended}");
-    assert_eq!(count("is renewed at exit"), 299);
+    assert_eq!(count("is updated at exit"), 299);
     let archive = scratch.sound_archive();
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 300);
     let properties = archive.properties();

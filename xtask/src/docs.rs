@@ -9,7 +9,7 @@ pub(crate) fn replace_between(page: &str, begin: &str, end: &str, text: &str) ->
     let path = cargo::root().join(page);
     let old = std::fs::read_to_string(&path).with_context(|| format!("read {page}"))?;
     let parts = old.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
-    let (head, tail) = parts.with_context(|| format!("{page} has lost its marks `{}` and `{end}`", begin.trim()))?;
+    let (head, tail) = parts.with_context(|| format!("{page} lacks the marks `{}` and `{end}`", begin.trim()))?;
     cache::write(&path, format!("{head}{begin}\n{text}\n{end}{tail}"))?;
     println!("   wrote {page}");
     Ok(())

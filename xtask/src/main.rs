@@ -25,7 +25,7 @@ use verbs::{
 #[derive(Parser)]
 #[command(
     bin_name = "cargo xtask",
-    after_help = "Exit status: 0 all is well, 1 something was found wrong, 2 usage, or something is missing on this machine."
+    after_help = "Exit codes: 0 success, 1 a check failed, 2 wrong usage, or something is missing on this machine."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -38,10 +38,9 @@ enum Command {
     Dist(dist::Args),
     Test(test::Args),
     Full(full::Args),
-    /// Only install and fetch what demo and test need
-    ///
-    /// For machines that have a network only now and then (a login node, a container image): afterwards demo and test
-    /// need none, but for the crates that cargo itself fetches (cargo fetch).
+    /// Install and fetch what demo and test need, and nothing else
+    /// For machines that are only sometimes online (a login node, a container image): afterwards, demo and test need
+    /// no network, except for the crates that cargo fetches (cargo fetch).
     Setup,
     Fuzz(fuzz::Args),
     Golden(golden::Args),

@@ -70,7 +70,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     heading("packages");
     let lacking = lacking(needs);
     if lacking.is_empty() {
-        println!("   all that is needed is here");
+        println!("   everything needed is installed");
         return Ok(());
     }
     let packages: Vec<&str> = lacking.iter().map(|need| need.package).collect();
@@ -89,7 +89,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     run(&mut apt(&["update", "-q"]))?;
     run(apt(&["install", "-yq", "--no-install-recommends"]).args(&packages))?;
     let still: Vec<&str> = self::lacking(needs).iter().map(|need| need.what).collect();
-    ensure!(still.is_empty(), "apt-get succeeded, and yet this machine lacks: {}", still.join(", "));
+    ensure!(still.is_empty(), "apt-get succeeded, but this machine still lacks: {}", still.join(", "));
     Ok(())
 }
 

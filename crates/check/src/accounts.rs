@@ -9,7 +9,7 @@ use nccl_events::schema::{Listed, Statements};
 pub(crate) fn check_counts(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
     let statements = &trace.statements;
     for (name, value) in &statements.bad {
-        findings.general(Rule::Statement, format!("{name} is {value:?}, which is no number"));
+        findings.general(Rule::Statement, format!("{name} is {value:?}, which is not a number"));
     }
     if !statements.problems.has_enough() {
         incomplete("problems", &statements.problems, findings);
@@ -139,13 +139,16 @@ fn clocks(statements: &Statements, findings: &mut Findings) {
     }
     let groups = statements.alignment_groups.get();
     if groups > 1 {
-        let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
+        let message = format!(
+            "the clocks of {groups} groups of hosts have no common reference: the system clocks are \
+            used"
+        );
         findings.general(Rule::ClocksAdmitted, message);
     }
     let suspicious = statements.counts.gpu_times_suspicious;
     if suspicious > 0 {
         let number = plural(suspicious, "channel or phase", "channels and phases");
-        findings.general(Rule::Suspicious, format!("{number} have GPU times that make no sense"));
+        findings.general(Rule::Suspicious, format!("{number} have implausible GPU times"));
     }
 }
 
@@ -182,7 +185,7 @@ fn matching(statements: &Statements, findings: &mut Findings) {
 
 fn incomplete(what: &str, listed: &Listed, findings: &mut Findings) {
     let (counted, there) = (listed.number.get(), listed.lines.len());
-    findings.general(Rule::Statement, format!("{counted} {what} are counted, {there} are listed"));
+    findings.general(Rule::Statement, format!("{counted} {what} are counted, but {there} are listed"));
 }
 
 /// Checks what the archive states about missing GPU work.
@@ -216,8 +219,8 @@ pub(crate) fn check_gpu_work(statements: &Statements, findings: &mut Findings) {
     for (number, what) in [
         (counts.dropped_by_cupti, "records were dropped by CUPTI"),
         (counts.bad_records, "records of CUPTI could not be read"),
-        (counts.foreign_buffers, "buffers were another user's of CUPTI"),
-        (counts.late_buffers, "buffers came when recording was over"),
+        (counts.foreign_buffers, "buffers belonged to another user of CUPTI"),
+        (counts.late_buffers, "buffers came after recording had ended"),
         (counts.no_buffer_left, "buffers were missing"),
         (counts.no_room, "records of GPU work had no room in the journal"),
     ] {

@@ -196,18 +196,23 @@ impl Collectives {
             if !empty.is_empty() && sequence.is_some() {
                 let name = trace.comm_name(comm);
                 let ranks = if empty.len() == 1 { "rank" } else { "ranks" };
-                let message = format!("{name}: nothing is recorded of {ranks} {}", rank_list(&empty));
+                let message = format!("{name}: nothing is recorded about {ranks} {}", rank_list(&empty));
                 findings.general(Rule::RankMissing, message);
             }
         }
         let (statements, is_nccl) = (&trace.statements, is_nccl(&trace.archive));
         for (counted, there, what) in [
-            (statements.ranks_missing.get(), missing, "ranks that nobody recorded"),
+            (statements.ranks_missing.get(), missing, "ranks that were not recorded"),
             (statements.collectives_unmatched.get(), unmatched, "collectives that some recorded ranks do not have"),
         ] {
             if is_nccl && counted != there {
-                findings
-                    .general(Rule::RankStatement, format!("the archive counts {counted} {what}, there are {there}"));
+                findings.general(
+                    Rule::RankStatement,
+                    format!(
+                        "the archive counts {counted} {what}, but there are \
+                        {there}"
+                    ),
+                );
             }
         }
     }
@@ -354,7 +359,7 @@ impl<'a> UserRanges<'a> {
         });
         let open: Vec<&str> = open.collect();
         if !self.fits(stated, &open) {
-            let message = format!("{name} names the ranges {stated:?}, and is in {:?}", path_of_ranges(&open));
+            let message = format!("{name} names the ranges {stated:?}, but is in {:?}", path_of_ranges(&open));
             findings.at(at, Some(time), Rule::RangesAround, message);
         }
     }
@@ -376,7 +381,7 @@ impl<'a> UserRanges<'a> {
         let counts = &self.trace.statements.counts;
         let stated = counts.ranges_user.saturating_add(counts.ranges_marks);
         if stated != self.found && !is_merged(&self.trace.archive) {
-            let message = format!("{stated} ranges and marks are stated, {} are in the archive", self.found);
+            let message = format!("{stated} ranges and marks are stated, but the archive has {}", self.found);
             findings.general(Rule::RangesWritten, message);
         }
     }
@@ -441,12 +446,18 @@ impl<'a> WrittenEvents<'a> {
             let (name, written) = (kind.name(), statements.counts.kinds.get(kind).written);
             let found = self.counts.get(&kind).copied().unwrap_or(0);
             if written != found {
-                findings.general(Rule::Written, format!("{name}: {written} written, {found} are in the archive"));
+                findings.general(Rule::Written, format!("{name}: {written} written, but the archive has {found}"));
             }
         }
         if self.unfinished > 0 && statements.unfinished() == 0 && statements.counts.ranges_unfinished == 0 {
             let number = self.unfinished;
-            findings.general(Rule::UnfinishedMark, format!("{number} regions are marked unfinished, none is counted"));
+            findings.general(
+                Rule::UnfinishedMark,
+                format!(
+                    "{number} regions are marked unfinished, but none is \
+                counted"
+                ),
+            );
         }
     }
 }

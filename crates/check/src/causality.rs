@@ -431,8 +431,10 @@ impl<'a> GpuWork<'a> {
     /// Compares with the archive's counts. Unreadable locations cannot be counted.
     pub(crate) fn end(&self, is_all_read: bool, findings: &mut Findings) {
         if self.channels > 0 && self.residual_ns.is_none() {
-            let message =
-                format!("{} kernel channels are on GPU times, and nothing is said of GPU clocks", self.channels);
+            let message = format!(
+                "{} kernel channels have GPU times, but the archive says nothing about GPU clocks",
+                self.channels
+            );
             findings.general(Rule::GpuResidual, message);
         }
         if !is_all_read {
@@ -449,10 +451,10 @@ impl<'a> GpuWork<'a> {
         for (what, found, written) in [
             ("kernels", self.kernels, kernels.into_iter().fold(0, u64::saturating_add)),
             ("copies", self.copies, counts.copies_shown),
-            ("kernels whose launch is not there", self.without_launch, counts.kernels_without_launch),
+            ("kernels whose launch is missing", self.without_launch, counts.kernels_without_launch),
         ] {
             if found != written {
-                findings.general(Rule::GpuWork, format!("{written} {what} were written, {found} are in the archive"));
+                findings.general(Rule::GpuWork, format!("{written} {what} were written, but the archive has {found}"));
             }
         }
     }

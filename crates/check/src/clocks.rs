@@ -99,7 +99,7 @@ impl<'a> ClockOffsets<'a> {
                 is_clock = false;
             } else if self.is_ours && is_too_fast(from, to) {
                 let message = format!(
-                    "{} ns of drift are corrected in {} ns, more than {MOST_PPM} ppm",
+                    "{} ns of drift are corrected within {} ns, more than {MOST_PPM} ppm",
                     i128::from(to.offset) - i128::from(from.offset),
                     to.time.abs_diff(from.time)
                 );
@@ -231,7 +231,7 @@ impl Process<'_> {
         let mut wrong = Vec::new();
         let Some(first) = clock.first() else {
             if statement.relation.is_some() || self.read.is_some() {
-                wrong.push("no clock offsets bring it onto the clock that the archive states".to_owned());
+                wrong.push("it has no clock offsets to the clock that the archive states".to_owned());
             }
             return wrong;
         };
@@ -242,13 +242,13 @@ impl Process<'_> {
         {
             let corrected = found - ahead;
             wrong.push(format!(
-                "a correction of {} ns is stated, its first clock offset is one of {corrected} ns",
+                "a correction of {} ns is stated, but its first clock offset is {corrected} ns",
                 statement.correction_ns
             ));
         }
         match statement.relation {
             None if !is_same(clock, &[*first]) => wrong
-                .push("its clock offsets differ, and the archive does not say that clocks were corrected".to_owned()),
+                .push("its clock offsets differ, but the archive does not say that clocks were corrected".to_owned()),
             None => {}
             Some(_) => wrong.extend(drift(clock, statement.drift_ppb)),
         }
@@ -271,7 +271,10 @@ fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
     });
     let (least, most) = limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
     (!(least..=most).contains(&i128::from(stated_ppb))).then(|| {
-        format!("a drift of {stated_ppb} ppb is stated, its clock offsets correct one between {least} and {most} ppb")
+        format!(
+            "a drift of {stated_ppb} ppb is stated, but its clock offsets correct one between {least} and {most} \
+            ppb"
+        )
     })
 }
 
@@ -283,7 +286,7 @@ impl Statement<'_> {
         // Nothing is stated if the length of a tick is unknown.
         if let Some(stated) = self.uncertainty_ns.filter(|stated| most > *stated as f64 + 1.0) {
             return Some(format!(
-                "an uncertainty of {stated} ns is stated, its clock offsets have one of {most:.0} ns"
+                "an uncertainty of {stated} ns is stated, but its clock offsets have one of {most:.0} ns"
             ));
         }
         (self.relation == Some("bounded") && most <= 0.0)
@@ -303,7 +306,8 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
             let first = first.get_or_insert(other);
             // Each process has the uncertainty of its own ticks.
             if (Statement { uncertainty_ns: first.statement.uncertainty_ns, ..other.statement }) != first.statement {
-                let message = format!("{} and {} share a clock, but not what is said of it", first.name, other.name);
+                let message =
+                    format!("{} and {} share a clock, but the statements on it differ", first.name, other.name);
                 findings.general(Rule::ClockSums, message);
             }
         }
@@ -327,8 +331,7 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
             (_, stated) => stated.unwrap_or(0),
         };
         if stated != found {
-            let message =
-                format!("NCCL::CLOCK::ALIGNMENT::{name} is {stated}, by what is said of each process {found}");
+            let message = format!("NCCL::CLOCK::ALIGNMENT::{name} is {stated}, but {found} according to the processes");
             findings.general(Rule::ClockSums, message);
         }
     }

@@ -24,15 +24,15 @@ pub(crate) fn check_definitions(trace: &Trace, findings: &mut Findings) {
         (archive.number_of_global_definitions(), definitions.records, "global definitions"),
     ] {
         if promised != there {
-            findings.general(Rule::Anchor, format!("the anchor counts {promised} {what}, {there} are there"));
+            findings.general(Rule::Anchor, format!("the anchor counts {promised} {what}, but there are {there}"));
         }
     }
     // otf2-print and others refuse such an archive.
     if definitions.locations.is_empty() {
-        findings.general(Rule::Locations, "there are no locations");
+        findings.general(Rule::Locations, "the archive has no locations");
     }
     match &definitions.clock {
-        None => findings.general(Rule::Clock, "there are no clock properties"),
+        None => findings.general(Rule::Clock, "the archive has no clock properties"),
         Some(clock) if clock.timer_resolution == 0 => {
             findings.general(Rule::Clock, "the clock has 0 ticks per second");
         }
@@ -63,7 +63,7 @@ fn one_location_each(trace: &Trace, findings: &mut Findings) {
         if let Some(kind) = trace.location_kind(*reference).filter(|kind| has_id(*kind))
             && !known.insert((location.group, kind, location.name))
         {
-            let message = format!("{} is there twice", trace.location_name(*reference));
+            let message = format!("{} is defined twice", trace.location_name(*reference));
             findings.at((trace, *reference), None, Rule::OneLocation, message);
         }
     }
@@ -145,7 +145,7 @@ fn properties(definitions: &Definitions, findings: &mut Findings) {
 fn dense(definitions: &Definitions, findings: &mut Findings) {
     let mut check = |what: &str, references: &mut dyn Iterator<Item = u32>| {
         if let Some((place, reference)) = (0..).zip(references).find(|(place, reference)| place != reference) {
-            findings.general(Rule::Dense, format!("{what} {reference} is defined, {place} is not"));
+            findings.general(Rule::Dense, format!("{what} {reference} is defined, but {place} is not"));
         }
     };
     macro_rules! dense {
@@ -337,7 +337,7 @@ pub(crate) fn check_files(
         Ok(events) => {
             let promised = definition.number_of_events;
             if events != promised {
-                let message = format!("{promised} events are promised, {events} are there");
+                let message = format!("the definition promises {promised} events, but there are {events}");
                 findings.at(place, None, Rule::EventCount, message);
             }
             is_as_written || !lacks_definitions

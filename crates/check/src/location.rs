@@ -35,7 +35,7 @@ impl Requests {
 
     fn complete(&mut self, request: u64) -> Violation {
         let was_made = self.open.remove(&request);
-        was_made.then_some(()).ok_or_else(|| format!("{} request {request} completes and was not made", self.what))
+        was_made.then_some(()).ok_or_else(|| format!("{} request {request} completes but was not made", self.what))
     }
 
     fn end(&mut self) -> Vec<String> {
@@ -142,7 +142,7 @@ impl<'a> Location<'a> {
             self.find(Rule::Nesting, format!("{name}, entered at {since}, is never left"));
         }
         if self.collective.is_some() {
-            self.find(Rule::CollectivePair, "a collective begins and does not end");
+            self.find(Rule::CollectivePair, "a collective begins but does not end");
         }
         for message in self.requests.each_mut().map(Requests::end).into_iter().flatten() {
             self.find(Rule::Request, message);
@@ -205,7 +205,7 @@ impl<'a> Location<'a> {
                 }
                 self.find(Rule::Nesting, message);
             }
-            None => self.find(Rule::Nesting, format!("{} is left and was not entered", name(region))),
+            None => self.find(Rule::Nesting, format!("{} is left but was not entered", name(region))),
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> Location<'a> {
         let (wanted, here) = (definition.attribute_type, value.attribute_type());
         if wanted != here {
             let name = definitions.string(definition.name).unwrap_or_default();
-            self.find(Rule::AttributeType, format!("the attribute {name} is a {wanted:?} and has a {here:?}"));
+            self.find(Rule::AttributeType, format!("the attribute {name} is a {wanted:?} but has a {here:?}"));
         }
         if let AttributeValue::String(string) = value
             && !definitions.strings.contains_key(&string)
@@ -314,7 +314,7 @@ impl<'a> Location<'a> {
         };
         let (wanted, here) = (class.members.len(), values.len());
         if wanted != here {
-            self.find(Rule::Metric, format!("{metric:?} has {wanted} members, {here} values are here"));
+            self.find(Rule::Metric, format!("{metric:?} has {wanted} members, but there are {here} values"));
             return;
         }
         for (member, value) in class.members.iter().zip(values) {
@@ -325,7 +325,7 @@ impl<'a> Location<'a> {
                 MetricValue::F64(_) => AttributeType::F64,
             };
             if let Some(wanted) = wanted.filter(|wanted| *wanted != here) {
-                self.find(Rule::Metric, format!("{member:?} is a {wanted:?} and has a {here:?}"));
+                self.find(Rule::Metric, format!("{member:?} is a {wanted:?} but has a {here:?}"));
             }
         }
     }
@@ -351,7 +351,7 @@ impl<'a> Location<'a> {
         }
         let is_member = self.trace.rank(self.location, comm).is_some();
         if !is_member && !self.is_thread_of(self.trace.members(comm)) {
-            self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
+            self.find(Rule::Membership, format!("the location is not a member of {comm:?}"));
         }
         // Ranks without a location are no members.
         let has_all = self.trace.statements.ranks_unlocated.get() == 0;
@@ -367,7 +367,7 @@ impl<'a> Location<'a> {
         }
         let is_in = |group: &Vec<LocationRef>| group.contains(&self.location) || self.is_thread_of(group);
         let others = match groups.each_ref().map(is_in) {
-            [false, false] => return self.find(Rule::Membership, format!("the location is no member of {comm:?}")),
+            [false, false] => return self.find(Rule::Membership, format!("the location is not a member of {comm:?}")),
             [true, false] => groups[1].len(),
             [false, true] => groups[0].len(),
             // Two ranks may be on one location.

@@ -76,13 +76,15 @@ macro_rules! rules {
 
 rules! {
     Definitions S01 Fault Any "The global definitions can be read.";
-    Anchor S02 Fault Any "The anchor counts the locations and global definitions that are there.";
-    Clock S03 Fault Any "There are clock properties, with a resolution.";
+    Anchor S02 Fault Any "The anchor's counts of locations and global definitions are right.";
+    Clock S03 Fault Any "The archive has clock properties with a resolution.";
     DefinitionReference S04 Fault Any "Definitions refer only to what is defined.";
-    Dense S05 Fault Any "References of each kind of definition are 0, 1, 2 and so on; only those of locations are free.";
+    Dense S05 Fault Any "References of each kind of definition are 0, 1, 2 and so on; only locations may have other \
+        references.";
     Tree S06 Fault Any "Locations are in location groups, those in the system tree, and parents are defined before their children.";
-    Communicator S07 Fault Any "Communicators have groups of members out of the one list of communicating locations of their paradigm. Two ranks share no location with events.";
-    File S08 Fault Any "Every location has its two files, and its event file is whole.";
+    Communicator S07 Fault Any "The groups of communicators have their members from the single list of communicating \
+        locations of their paradigm. No two ranks share a location with events.";
+    File S08 Fault Any "Every location has its two files, and its event file is complete.";
     EventCount S09 Fault Any "Every location has as many events as its definition promises.";
     Events S10 Fault Any "All events can be read.";
     StrayFile S11 Fault Any "All event files with events belong to a location.";
@@ -92,74 +94,92 @@ rules! {
     Metric S15 Fault Any "Metric events have a value for each member of their class, of its type.";
     LocationId S16 Fault Nccl "The place of a location in the list of communicating locations is its id (not in merged archives).";
     KernelGpu S17 Fault Nccl "A kernel or copy is on a location of the GPU that the communicator of its operation uses.";
-    Locations S18 Fault Any "There are locations.";
-    AsWritten S19 Fault Any "Global and local definitions are those that were written, where the anchor has their checksum; all locations with events have local ones, or none.";
-    RangesAround S20 Fault Nccl "The user ranges that a call names are those around it on its thread (not in merged archives).";
-    ShownOnce S21 Fault Nccl "A call that NCCL's profiler interface reports is not shown a second time around itself.";
-    UnusedFile S22 Remark Any "There are no event files without events, and no local definitions, of locations that are not defined.";
+    Locations S18 Fault Any "The archive has locations.";
+    AsWritten S19 Fault Any "Global and local definitions match their checksums, if the anchor has them; either all \
+        locations with events have local definitions, or none.";
+    RangesAround S20 Fault Nccl "The user ranges that a call names are the ranges around it on its thread (not in \
+        merged archives).";
+    ShownOnce S21 Fault Nccl "A call that NCCL's profiler interface reports is not shown a second time around the \
+        first.";
+    UnusedFile S22 Remark Any "Locations that are not defined have neither empty event files nor local definitions.";
     Launch S23 Fault Nccl "A launch that an operation names is a kernel launch of its process.";
     OneLocation S24 Fault Nccl "A thread, communicator rank, CUDA stream or NVTX domain of a process has one location (not in merged archives).";
 
-    CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
-    CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";
+    CollectivePair C01 Fault Any "On a location, collectives begin and end alternately.";
+    CollectiveRole C02 Fault Any "The operation of a collective matches the role of the region around it.";
     Request C03 Fault Any "Requests of messages and collectives are made once and completed once.";
-    Membership C04 Fault Any "Records of communication name ranks that the communicator has, and are on locations that are its members.";
-    CollectiveOrder C05 Fault Any "The members of a communicator do the same collectives, of the same root, in the same order.";
-    CollectiveBytes C06 Fault Any "What a collective's members say of its bytes fits together.";
+    Membership C04 Fault Any "Communication records name ranks of the communicator, and are on locations that are its \
+        members.";
+    CollectiveOrder C05 Fault Any "The members of a communicator perform the same collectives, with the same root, in \
+        the same order.";
+    CollectiveBytes C06 Fault Any "The byte counts of a collective's members are consistent.";
     CollectiveRank C07 Fault Any "All recorded members of a communicator take part in each of its collectives, unless the archive says that something is missing.";
-    MessageMatch C08 Fault Any "Every message that is sent is received, and the other way round, unless the archive says that something is missing.";
+    MessageMatch C08 Fault Any "Every sent message is received, and vice versa, unless the archive says that \
+        something is missing.";
     MessageBytes C09 Fault Any "Messages are received with the sizes they were sent with.";
-    RemoteAccess C10 Fault Nccl "A put or get into a window completes once, under its matching id, unless recording ended before it did.";
-    Partial C11 Remark Nccl "Ranks have all of each other's collectives and messages, also where the archive says that something is missing.";
-    RankMissing C12 Remark Any "All members of a communicator that did something have events.";
-    RankStatement C13 Fault Nccl "The archive counts the ranks without a recording, and the collectives that not all recorded ranks have, that there are.";
+    RemoteAccess C10 Fault Nccl "A put or get into a window completes once, with its matching id, unless recording \
+        ended before that.";
+    Partial C11 Remark Nccl "Ranks have all of each other's collectives and messages, even if the archive says that \
+        something is missing.";
+    RankMissing C12 Remark Any "All members of a communicator with activity have events.";
+    RankStatement C13 Fault Nccl "The archive's counts of ranks without a recording, and of collectives that not all \
+        recorded ranks have, are right.";
     SameFunction C14 Remark Nccl "The ranks of a communicator call the same functions.";
     SameCount C15 Remark Nccl "The ranks of a communicator call a collective with the same number of elements.";
     SameDatatype C16 Remark Nccl "The ranks of a communicator call a collective with the same datatype.";
     SameRoot C17 Remark Nccl "The ranks of a communicator call a collective with the same root.";
     SameOrder C18 Remark Nccl "The ranks of a communicator call collectives in the same order.";
-    EquallyFar C19 Remark Nccl "The recorded ranks of a communicator call equally many collectives.";
+    EquallyFar C19 Remark Nccl "The recorded ranks of a communicator call the same number of collectives.";
     MatchingKnown C20 Remark Nccl "It is known whether the ranks of a communicator call the same.";
     SameReduction C21 Remark Nccl "The ranks of a communicator call a collective with the same reduction operation.";
     SameTuning C22 Remark Nccl "NCCL chooses the same algorithm, protocol and number of channels on all ranks of a collective.";
     Received C23 Remark Nccl "Ranks receive all messages that are sent to them.";
-    SafeOrder C24 Remark Nccl "Calls need no buffers of NCCL, and no kernels that run at the same time, to end.";
+    SafeOrder C24 Remark Nccl "Calls can end without NCCL buffering messages and without kernels running concurrently.";
     SameRelease C25 Remark Nccl "All processes use the same release of NCCL.";
 
-    TimeOrder T01 Fault Any "On a location time does not go backwards, clock offsets applied.";
+    TimeOrder T01 Fault Any "With clock offsets applied, time does not go backwards on a location.";
     Span T02 Fault Any "Events are within the time that the clock properties span.";
-    InsideParent T03 Fault Nccl "A kernel channel lies within the operation that was timed by it, widened by the residual of the GPU clocks.";
-    GpuResidual T04 Fault Nccl "Where GPU times are shown, the archive says how they were brought onto the host's clock.";
+    InsideParent T03 Fault Nccl "A kernel channel lies within the operation that it times, widened by the residual of \
+        the GPU clocks.";
+    GpuResidual T04 Fault Nccl "If GPU times are shown, the archive says how they were converted to the host's clock.";
     ClockAssumed T05 Remark Nccl "The clocks of all processes were measured against the system's.";
     GpuInconsistent T06 Remark Nccl "The bounds of GPU clocks do not contradict each other.";
-    Suspicious T07 Remark Nccl "The GPU's own times make sense.";
+    Suspicious T07 Remark Nccl "The GPU's own times are plausible.";
     EarlyReceive T08 Fault Nccl "Between hosts a message is received after it was sent, up to the stated uncertainty, unless the archive says that clocks are wrong.";
-    EarlyExit T09 Fault Nccl "Between hosts nobody leaves a collective before all have entered it, up to the stated uncertainty, unless the archive says that clocks are wrong.";
-    ClocksAdmitted T10 Remark Nccl "The clocks of all hosts could be brought together, and then no effect is before its cause.";
-    KernelTime T11 Fault Nccl "A kernel or copy lies within the operation that was timed by it.";
-    GpuWorkClock T12 Remark Nccl "All times of GPU work could be placed, on clocks that were not set meanwhile.";
-    ClockForward T13 Fault Any "The clock that a location's clock offsets make does not go backwards; one offset alone makes none.";
+    EarlyExit T09 Fault Nccl "Between hosts no rank leaves a collective before all have entered it, up to the stated \
+        uncertainty, unless the archive says that clocks are wrong.";
+    ClocksAdmitted T10 Remark Nccl "The clocks of all hosts could be aligned, and then no effect precedes its cause.";
+    KernelTime T11 Fault Nccl "A kernel or copy lies within the operation that it times.";
+    GpuWorkClock T12 Remark Nccl "All times of GPU work could be placed, on clocks that were not set during the \
+        recording.";
+    ClockForward T13 Fault Any "The clock that a location's clock offsets define does not go backwards; a single \
+        offset defines none.";
     ClockSpan T14 Fault Nccl "The clock offsets of a location span its events (not in merged archives).";
     ClockShared T15 Fault Nccl "All locations of a process and all processes of a host have the same clock offsets (not in merged archives).";
-    ClockDrift T16 Fault Nccl "No clock is corrected by more than 1250 ppm of time: two clocks do not drift faster (not in merged archives).";
-    ClockStatement T17 Fault Nccl "The clock offsets of a process bring it onto its host's wall clock, and then by the stated correction, drift and uncertainty onto the common one (not in merged archives).";
+    ClockDrift T16 Fault Nccl "No clock is corrected by more than 1250 ppm: clocks do not drift faster (not in merged \
+        archives).";
+    ClockStatement T17 Fault Nccl "The clock offsets of a process convert its times to its host's wall clock, and \
+        then by the stated correction, drift and uncertainty to the common clock (not in merged archives).";
 
-    Account A01 Fault Nccl "Of every kind, events seen = written + not shown + duplicate + left out.";
-    Written A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
+    Account A01 Fault Nccl "For every kind, events seen = written + not shown + duplicate + left out.";
+    Written A02 Fault Nccl "For every kind, the archive has as many events as it says were written.";
     Statement A03 Fault Nccl "The archive's counts are numbers, and its lists are as long as it says.";
-    UnfinishedMark A04 Fault Nccl "Where events are marked unfinished, the archive counts unfinished ones.";
+    UnfinishedMark A04 Fault Nccl "If events are marked unfinished, the archive counts unfinished events.";
     Lost A05 Remark Nccl "Everything could be recorded.";
-    Unfinished A06 Remark Nccl "All operations had ended when recording did.";
+    Unfinished A06 Remark Nccl "All operations had ended when recording ended.";
     Problem A07 Remark Nccl "All of the recordings could be used.";
     PartLeftOut A08 Remark Nccl "The recordings of all processes are in the archive.";
     Twice A09 Remark Nccl "Every rank and every event was recorded once.";
-    Started A10 Fault Nccl "As many events were seen or lost as began, unless the archive says that a recording could not be used.";
-    LossSum A11 Fault Nccl "The stops and states that were lost are those of the kinds together.";
-    GpuWork A12 Fault Nccl "As many kernels and copies are in the archive, and as many of them without their launch, as it says.";
-    GpuWorkMissing A13 Remark Nccl "Where GPU work was to be timed, it is known of all launches when theirs ran.";
-    ClockSums A14 Fault Nccl "What the archive says of the clocks of all hosts is what it says of those of its processes (not in merged archives).";
-    OneJob A15 Remark Nccl "The archive is of one job, and its directory has no recordings of others.";
-    RangesWritten A16 Fault Nccl "As many ranges and marks of the program are in the archive as it says (not in merged archives).";
+    Started A10 Fault Nccl "The events seen and lost are as many as began, unless the archive says that a recording \
+        could not be used.";
+    LossSum A11 Fault Nccl "The numbers of lost stops and states are the sums over the kinds.";
+    GpuWork A12 Fault Nccl "The archive has as many kernels and copies, and as many without their launch, as it says.";
+    GpuWorkMissing A13 Remark Nccl "If GPU work was to be timed, the times of all launches' work are known.";
+    ClockSums A14 Fault Nccl "The archive's statements on the clocks of all hosts agree with those on the clocks of \
+        its processes (not in merged archives).";
+    OneJob A15 Remark Nccl "The archive is of one job, and its directory has no recordings of other jobs.";
+    RangesWritten A16 Fault Nccl "The archive has as many ranges and marks of the program as it says (not in merged \
+        archives).";
     TopologyUsed A17 Remark Nccl "All of NCCL's dumps of hosts' topology could be used.";
 }
 

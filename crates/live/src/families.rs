@@ -90,12 +90,12 @@ fn following(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.gauge("nccl_snapshot_timestamp_seconds", "When these values were taken, since 1970", |()| seconds(*at_ns));
     table.gauge(
         "nccl_interval_seconds",
-        "Length of the last interval, which gauges of bandwidth and latency are of",
+        "Length of the last interval, to which gauges of bandwidth and latency refer",
         |()| seconds(*interval_ns),
     );
     table.gauge(
         "nccl_folded_series",
-        "Series that were folded into those labelled `other`, to bound their number",
+        "Series that were merged into those labelled `other`, to limit their number",
         |()| real(*folded),
     );
 }
@@ -107,14 +107,14 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
         [("running", Running), ("stopped", Stopped), ("finished", Finished), ("gone", Gone), ("unknown", Unknown)];
     let states = states.map(|(name, state)| rows.row([("state", name.to_owned())], state));
     let mut table = Table { families: out, rows: &states };
-    table.gauge("nccl_processes", "Processes of this node that are followed, by what they do", |state| {
+    table.gauge("nccl_processes", "Processes of this node that are followed, by state", |state| {
         real(processes.iter().filter(|process| process.state == *state).count() as u64)
     });
     let one = [rows.row([], ())];
     let mut table = Table { families: out, rows: &one };
     table.gauge(
         "nccl_processes_missed",
-        "Processes that had ended, and of which nothing could be read: their journals are gone",
+        "Processes that had ended before they could be read: their journals are gone",
         |()| real(rows.snapshot.processes_missed),
     );
     table.gauge(
@@ -130,26 +130,22 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let mut table = Table { families: out, rows: &all };
     table.counter("nccl_records", "Records that were read from the process's journal", |process| process.records);
     table.counter("nccl_lost_events", "Events that the process could not record", |process| process.lost_events);
-    table.counter("nccl_damaged_places", "Places in journals where records could not be understood", |process| {
+    table.counter("nccl_damaged_places", "Places in journals where records could not be decoded", |process| {
         process.damaged
     });
-    table.counter("nccl_damaged_bytes", "Bytes of journals that could not be understood", |process| {
-        process.damaged_bytes
-    });
+    table.counter("nccl_damaged_bytes", "Bytes of journals that could not be decoded", |process| process.damaged_bytes);
     table.counter(
         "nccl_late_events",
-        "Events that came after their operation was taken to be over, or whose start is unknown",
+        "Events that came after their operation was considered over, or whose start is unknown",
         |process| process.late_events,
     );
     table.counter("nccl_discarded_bytes", "Bytes of journals that were removed before they were read", |process| {
         process.discarded_bytes
     });
-    table.gauge("nccl_follower_behind_bytes", "Recorded bytes that were not read yet", |process| {
-        real(process.behind_bytes)
-    });
+    table.gauge("nccl_follower_behind_bytes", "Recorded bytes not read yet", |process| real(process.behind_bytes));
     table.gauge(
         "nccl_follower_behind_seconds",
-        "Age of the oldest record that was not read yet; 0 where all is read",
+        "Age of the oldest record not read yet; 0 if everything is read",
         |process| seconds(process.behind_ns),
     );
 }
@@ -163,7 +159,7 @@ fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.gauge("nccl_communicator_local_ranks", "Ranks of the communicator on this node", |communicator| {
         f64::from(communicator.here)
     });
-    table.gauge("nccl_communicator_nodes", "Nodes that the communicator is on, where NCCL says so", |communicator| {
+    table.gauge("nccl_communicator_nodes", "Nodes of the communicator, if NCCL reports them", |communicator| {
         communicator.nodes.map(f64::from)
     });
     let skews = &rows.snapshot.skews;
@@ -171,7 +167,7 @@ fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let mut table = Table { families: out, rows: &skews };
     table.histogram(
         "nccl_collective_skew_seconds",
-        "From the first rank's arrival at a collective to the last one's, where all ranks are on this node",
+        "Time from the first rank's arrival at a collective to the last one's, if all ranks are on this node",
         |skew| &skew.skew,
     );
 }
@@ -192,12 +188,13 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
         })
         .collect();
     let mut table = Table { families: out, rows: &info };
-    table.gauge("nccl_rank_info", "1; the process that has the rank", |()| 1.0);
+    table.gauge("nccl_rank_info", "1; the process of the rank", |()| 1.0);
     let all: Vec<Row<_>> = ranks.iter().map(|rank| rows.rank(rank.communicator, rank.rank, [], rank)).collect();
     let mut table = Table { families: out, rows: &all };
     table.gauge(
         "nccl_rank_last_event_age_seconds",
-        "Since the rank last recorded an event of the communicator; not after its end, or that of the process",
+        "Time since the rank last recorded an event of the communicator; absent after the end of the communicator or \
+        process",
         |rank| rank.last_event_ns.filter(|_| is_ongoing(rank)).map(age),
     );
     table.gauge("nccl_rank_open_operations", "Operations of the rank that have not ended", |rank| real(rank.open));
@@ -220,7 +217,7 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     );
     table.seconds(
         "nccl_rank_caused_waiting_seconds",
-        "How long the other ranks waited for this one, summed over them",
+        "Time that the other ranks waited for this one, summed over them",
         |rank| rank.caused_waiting_ns,
     );
     let waits = proxies.iter().flat_map(|proxy| {
@@ -229,7 +226,12 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     });
     let waits: Vec<Row<_>> = waits.collect();
     let mut table = Table { families: out, rows: &waits };
-    table.seconds("nccl_proxy_wait_seconds", "What steps of the rank's proxy waited for, summed over them", |ns| *ns);
+    table.seconds(
+        "nccl_proxy_wait_seconds",
+        "Time that steps of the rank's proxy waited, by what they waited for, \
+        summed over steps",
+        |ns| *ns,
+    );
 }
 
 fn operations(rows: &Rows<'_>, out: &mut Vec<Family>) {
@@ -287,7 +289,7 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.counter("nccl_pair_bytes", "Bytes of network transfers from one rank to another", |pair| pair.bytes);
     table.gauge(
         "nccl_pair_throughput_bytes_per_second",
-        "Bytes of the interval over the time with at least one transfer under way",
+        "Bytes of the interval divided by the time with at least one transfer in flight",
         |pair| pair.rate,
     );
     let fits = pairs.iter().flat_map(|pair| {
@@ -307,7 +309,7 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.gauge("nccl_pair_rate_bytes_per_second", "The same regression: bytes over additional duration", |fit| {
         fit.rate
     });
-    table.gauge("nccl_pair_r_squared", "The same regression: how much of the variance it explains", |fit| fit.r2);
+    table.gauge("nccl_pair_r_squared", "The same regression: share of the variance that it explains", |fit| fit.r2);
 }
 
 fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {

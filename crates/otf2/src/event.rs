@@ -180,7 +180,7 @@ impl Checksums {
         } else {
             return Ok(());
         };
-        let reason = "does not have what was written into it: its checksum is another".to_owned();
+        let reason = "does not have what was written: its checksum differs".to_owned();
         Err(Error::Damaged { path, reason })
     }
 }

@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
                         _ => RecordKind::Other,
                     }
                 }
-                unknown => return Err(format!("there is a record of the unknown type {unknown} at byte {start}")),
+                unknown => return Err(format!("it has a record of unknown type {unknown} at byte {start}")),
             };
             return Ok(NextRecord::Event(EventRecord { time: self.time, kind, at: from.unwrap_or(start)..self.at }));
         }

@@ -93,7 +93,7 @@ pub const VARIABLES: &[Variable] = &[
         doc: "Steps to record ([RECORDING.md](RECORDING.md#record-only-some-steps)): collectives of the largest communicator, counted from 1; or the program's NVTX ranges with a name, counted from 1 on each thread.",
         set: |config, value| {
             let steps = StepRanges::parse(value);
-            put(&mut config.steps, steps.map_err(|reason| format!("{reason}; all is recorded")))
+            put(&mut config.steps, steps.map_err(|reason| format!("{reason}; everything is recorded")))
         },
     },
     Variable {

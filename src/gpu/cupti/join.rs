@@ -294,36 +294,34 @@ impl fmt::Display for Fault {
         match self {
             Self::PushFailed(code) => write!(
                 f,
-                "CUPTI does not take the ids of launches, {code}{}; their kernels are not tied to them",
+                "CUPTI does not accept the ids of launches, {code}{}; kernels are not matched to launches",
                 remedy(*code)
             ),
             Self::IdsDisturbed => f.write_str(
-                "another component of the program uses the same kind of CUPTI's external ids (CUSTOM2): kernels may be \
-                 tied to wrong launches, or to none",
+                "another component of the program uses the same kind of CUPTI external ids (CUSTOM2): kernels may be \
+                matched to wrong launches, or to none",
             ),
             Self::FlushFailed(code) => {
-                write!(f, "CUPTI does not give its records back, {code}{}; kernels may be missing", remedy(*code))
+                write!(f, "CUPTI does not return its records, {code}{}; kernels may be missing", remedy(*code))
             }
             Self::FlushHangs => f.write_str(
-                "CUPTI has not given its records back in time (cuptiActivityFlushAll): it is not waited for, and \
-                 kernels may be missing",
+                "CUPTI has not returned its records in time (cuptiActivityFlushAll): the plugin stops waiting, and \
+                kernels may be missing",
             ),
             Self::ForeignBuffers => f.write_str(
-                "CUPTI gave us buffers of another component of the program (torch.profiler?): kernels may be missing \
-                 here and there. Run without it, or set NCCL_OTF2_GPU=events",
+                "CUPTI returned buffers of another component of the program (torch.profiler?): kernels may be missing \
+                in both. Run without that component, or set NCCL_OTF2_GPU=events",
             ),
-            Self::NoBuffer => {
-                f.write_str("CUPTI asked for more memory than it is given (512 MiB): kernels are missing")
-            }
+            Self::NoBuffer => f.write_str("CUPTI asked for more memory than the limit of 512 MiB: kernels are missing"),
             Self::Dropped(records) => write!(f, "CUPTI dropped {records} records: kernels are missing"),
             Self::DroppedUnknown(code) => {
                 write!(f, "CUPTI does not say how many records it dropped, {code}: kernels may be missing")
             }
             Self::BadRecord(what) => {
-                write!(f, "CUPTI gave a buffer that cannot be read to its end: {what}; kernels may be missing")
+                write!(f, "CUPTI returned a buffer that cannot be read to its end: {what}; kernels may be missing")
             }
             Self::NoTimes => {
-                f.write_str("CUPTI gave kernels or copies without times: they are counted and not recorded")
+                f.write_str("CUPTI returned kernels or copies without times: they are counted but not recorded")
             }
         }
     }

@@ -111,8 +111,8 @@ impl RecordReader {
         if self.rate.is_foreign(monotonic_ns(), sample.sample.gpu_ns) {
             out.notice(
                 BackendKind::Cupti,
-                "another component of the program has given CUPTI a clock of its own (torch.profiler does): GPU times \
-                 are converted from it",
+                "another component of the program has given CUPTI its own clock (as torch.profiler does): GPU times \
+                are converted from that clock",
             );
         }
     }
@@ -257,9 +257,9 @@ impl RecordReader {
             self.is_taken_over = true;
             out.fault(
                 BackendKind::Cupti,
-                "NCCL launches kernels and CUPTI gives no records of them: another component of the program has taken \
-                 over CUPTI (torch.profiler?). Kernels from here on may be missing; run without it, or set \
-                 NCCL_OTF2_GPU=events",
+                "NCCL launches kernels but CUPTI returns no records of them: another component of the program has \
+                taken over CUPTI (torch.profiler?). Kernels from here on may be missing; run without that component, \
+                or set NCCL_OTF2_GPU=events",
             );
         }
     }

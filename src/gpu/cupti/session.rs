@@ -59,7 +59,7 @@ impl fmt::Display for NotUsed {
             Self::Busy(path) => {
                 return write!(
                     f,
-                    "another component of the program traces with CUPTI ({}); NCCL_OTF2_GPU=cupti tries all the same",
+                    "another component of the program traces with CUPTI ({}); NCCL_OTF2_GPU=cupti tries regardless",
                     path.display()
                 );
             }

@@ -274,7 +274,8 @@ impl Worker {
             self.spent.push(context.entry);
             let ordinal = context.device.ordinal;
             let text = format!(
-                "launches on GPU {ordinal} are not timed any more: the program has reset the device while a communicator used it"
+                "launches on GPU {ordinal} are no longer timed: the program has reset the device while a communicator \
+                used it"
             );
             out.fault(self.backend(), &text);
         }
@@ -291,7 +292,8 @@ impl Worker {
             return;
         }
         let text = format!(
-            "launches on GPU {ordinal} are not timed any more by CUDA events: {error}. NCCL's events are complete; NCCL_OTF2_GPU=off silences this"
+            "launches on GPU {ordinal} are no longer timed by CUDA events: {error}. NCCL's events are complete; \
+            NCCL_OTF2_GPU=off silences this"
         );
         out.fault(self.backend(), &text);
     }

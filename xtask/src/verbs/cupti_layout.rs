@@ -13,7 +13,7 @@ use crate::packages::{self, LIBCLANG, PYTHON};
 use crate::process::{heading, run as run_command};
 use crate::python::Python;
 
-/// Compare the layout of CUPTI's records that is committed with CUPTI's headers (needs libclang)
+/// Compare the committed layout of CUPTI's records with CUPTI's headers (needs libclang)
 ///
 /// The file is crates/cupti-sys/tests/layout.json (where the fields of CUPTI's records are). Without --headers the
 /// headers of the releases in that file are fetched from the Python package index (some 13 MB each, once; only headers
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// FOLDERs have cupti_activity.h and cuda.h, RELEASE is the name in the file (12.9.79).
     #[arg(long, value_name = "RELEASE=FOLDER[,FOLDER...]")]
     headers: Vec<String>,
-    /// Put what the headers say into the file
+    /// Update the file from the headers
     #[arg(long)]
     write: bool,
     /// Without a network, compare with what is in the cache, and say what is not
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let given = if args.headers.is_empty() { fetch_all(args.as_available)? } else { args.headers.clone() };
     heading("layout of CUPTI's records");
     if given.is_empty() {
-        println!("   no headers can be had: NOTHING was compared");
+        println!("   no headers are available: NOTHING was compared");
         return Ok(());
     }
     let mut command = cargo::command("run");

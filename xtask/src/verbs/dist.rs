@@ -69,7 +69,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut git = Command::new("git");
     git.args(["status", "--porcelain", "--untracked-files=no"]).current_dir(cargo::root());
     if !process::output(&mut git, "the state of the working tree")?.is_empty() {
-        println!("   note: the source tarball is of the last commit, without the changes that these binaries have");
+        println!(
+            "   note: the source tarball is of the last commit, without the uncommitted changes in these \
+            binaries"
+        );
     }
     heading("pack");
     process::run(packing.pack("notices").args([&otf2, &prefix]))?;

@@ -17,7 +17,7 @@ use crate::packages;
 use crate::process;
 use crate::python::Python;
 
-/// Run every check that .ci/run leaves out: once before work is called done, and each night
+/// Run every check that .ci/run leaves out: once before a change is done, and nightly
 ///
 ///   cargo xtask full                 everything, in an hour on two cores; needs root on Debian 12
 ///   cargo xtask full fuzz matrix     these sections
@@ -28,7 +28,7 @@ use crate::python::Python;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Which sections; all in turn if none is given
+    /// Sections to run; all in turn by default
     #[arg(value_name = "SECTION", value_enum)]
     sections: Vec<Section>,
 }

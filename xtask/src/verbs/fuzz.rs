@@ -11,19 +11,19 @@ use crate::cache;
 use crate::cargo;
 use crate::process;
 
-/// Look for inputs on which code that reads files panics, overflows, hangs or takes too much memory
+/// Fuzz code that reads files for panics, overflows, hangs and excessive memory use
 ///
 /// The targets are in tests/fuzz. Each begins with the inputs in tests/fuzz/corpus/TARGET, which `cargo test -p fuzz`
 /// replays without a fuzzer. An input that breaks a promise is left in target/fuzz/found.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which targets; all in turn if none is given
+    /// Targets to run; all in turn by default
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// For how long, shared by the targets
+    /// Total time in seconds, shared by the targets
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Fuzz nothing: choose the inputs of the corpus anew from all that were made so far
+    /// Do not fuzz; select the inputs of the corpus anew from all inputs found so far
     #[arg(long)]
     merge: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
     let known: Vec<String> = cache::list(&corpora)?.iter().filter_map(name).collect();
     for target in &args.targets {
-        ensure!(known.contains(target), "there is no target {target}; there are: {}", known.join(", "));
+        ensure!(known.contains(target), "no target {target}; the targets are: {}", known.join(", "));
     }
     let wanted = if args.targets.is_empty() { &known } else { &args.targets };
     let target = cargo::target()?.join("fuzz");
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     ensure!(
         failed.is_empty(),
-        "{}: see {}; an input whose cause is mended belongs into tests/fuzz/corpus",
+        "{}: see {}; add the input to tests/fuzz/corpus once its cause is fixed",
         failed.join(", "),
         target.join("found").display()
     );

@@ -12,7 +12,7 @@ use crate::nccl;
 use crate::process::{self, heading};
 use crate::python::Python;
 
-/// Write what the tool makes of recorded jobs: archives, answers and exports, as text that diff compares
+/// Write the tool's outputs for recorded jobs (archives, answers, exports) as text to diff
 ///
 ///   cargo xtask golden target/golden/before                        before a change that changes no output
 ///   cargo xtask golden target/golden/after target/golden/before    after it: names the files that differ
@@ -24,7 +24,7 @@ use crate::python::Python;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The folder to make
+    /// Folder to create
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// An earlier one to compare with

@@ -10,14 +10,14 @@ use crate::nccl;
 use crate::packages::{self, CHROMIUM, NODE, NPM};
 use crate::process;
 
-/// Check the script of nccl-otf2 report's page, and try the page in Chromium
+/// Check the script of the page of nccl-otf2 report, and test the page in Chromium
 ///
 /// Types (tsc), style (eslint), unit tests (node), and the page in a browser: synthetic jobs, and the pages that
 /// the tests of the tool made (target/tmp/reports). The tools are npm packages of fixed versions, in
 /// node_modules/ beside the page.
 #[derive(Default, clap::Args)]
 pub(crate) struct Args {
-    /// Keep pictures of the page here, to look at
+    /// Save screenshots of the page to this directory
     #[arg(long, value_name = "DIR")]
     screenshots: Option<std::path::PathBuf>,
     /// Only take the picture of the README: of the demo's report, as `cargo xtask demo` recorded it last

@@ -16,7 +16,7 @@ use crate::process::{self, heading};
 pub(crate) struct Args {
     /// The new version, such as 1.0.0
     version: String,
-    /// Say what would be done, and change nothing
+    /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -84,7 +84,7 @@ fn numbers(version: &str) -> Result<[u32; 3]> {
     let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
     match parts[..] {
         [major, minor, bugfix] if version.split('.').count() == 3 => Ok([major, minor, bugfix]),
-        _ => bail!("{version} is no version such as 1.0.0"),
+        _ => bail!("{version} is not a version such as 1.0.0"),
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::cargo::{self, Profile};
 use crate::process;
 
-/// Make the archive of a synthetic job as large as one likes, and measure it
+/// Make the archive of a synthetic job of any size, and measure it
 ///
 ///   cargo xtask scale                                       64 processes, from journals to the archive
 ///   cargo xtask scale --parts 100000                        many processes with few events, from parts
@@ -45,10 +45,10 @@ pub(crate) struct Args {
     /// Operations are all-to-alls of all ranks, not all-reduces of the communicators in turn
     #[arg(long)]
     alltoall: bool,
-    /// Read the archive with the tool, too
+    /// Also read the archive with the tool
     #[arg(long)]
     read: bool,
-    /// Where there is room
+    /// Directory with enough space
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     dir: PathBuf,
 }

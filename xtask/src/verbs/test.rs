@@ -12,7 +12,7 @@ use crate::cargo;
 use crate::process;
 use crate::verbs::setup;
 
-/// Install what is missing, fetch NCCL, build everything and run all tests
+/// Install missing packages, fetch NCCL, build everything and run all tests
 ///
 ///   cargo xtask test                            all tests, also those of the report's page (cargo xtask page)
 ///   cargo xtask test -p otf2                    one package

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cargo::{self, Profile};
 use crate::process;
 
-/// Kill the processes of jobs at random instants and see that no record is lost
+/// Kill processes of jobs at random times and verify that no record is lost
 ///
 /// The processes call the plugin as NCCL does and count each callback that has returned in a file that outlives them.
 /// Some are killed while they record, some while they write, some abort, some exit without finalize. `nccl-otf2
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Stop after this many kills
     #[arg(long, value_name = "N", default_value_t = 1000)]
     kills: u64,
-    /// Where the random numbers begin; a failing job prints the seed that repeats it
+    /// Seed of the random numbers; a failing job prints the seed that reproduces it
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 }

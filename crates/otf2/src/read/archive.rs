@@ -346,7 +346,7 @@ const TEXTS: usize = 3;
 /// Checks that an anchor contains all the strings that it counts.
 pub(super) fn check_anchor(path: &Path) -> Result<()> {
     let bytes = regular_files::read(path, MOST_ANCHOR_BYTES).map_err(|source| io("open the archive", path, source))?;
-    let reason = "is not the anchor of an archive, or was cut short".to_owned();
+    let reason = "is not the anchor of an archive, or was truncated".to_owned();
     check_anchor_bytes(&bytes).ok_or_else(|| Error::Damaged { path: path.to_owned(), reason })
 }
 
@@ -450,7 +450,7 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let read = |source| io("read the event file", path, source);
     let file = regular_files::open(path, u64::MAX).map_err(read)?;
     let size = file.metadata().map_err(read)?.len();
-    let cut_short = || damaged("was cut short, or its writer did not close it: it has no end".to_owned());
+    let cut_short = || damaged("was truncated, or its writer did not close it: it has no end".to_owned());
     if size < EVENT_HEADER_BYTES + END_BYTES || chunk_bytes < EVENT_HEADER_BYTES {
         return Err(cut_short());
     }
@@ -462,7 +462,7 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     // libotf2 crashes on the rest of an end that was written beyond a full chunk.
     let rest = size % chunk_bytes;
     if rest != 0 && rest < EVENT_HEADER_BYTES + END_BYTES {
-        let reason = format!("has {rest} bytes after its last chunk: they are no chunk");
+        let reason = format!("has {rest} bytes after its last chunk that are not a chunk");
         return Err(damaged(reason));
     }
     let mut events = 0;
@@ -508,7 +508,7 @@ pub(super) fn check_definition_file(path: &Path, most_bytes: u64, chunk_bytes: u
     let bytes = regular_files::read(path, most_bytes).map_err(|source| io("read the definitions", path, source))?;
     let damaged = |reason: String| Err(Error::Damaged { path: path.to_owned(), reason });
     if bytes.len() < HEADER_BYTES + END.len() || !bytes.ends_with(&END) {
-        return damaged(format!("was cut short: it has no end after {} bytes", bytes.len()));
+        return damaged(format!("was truncated: it has no end after {} bytes", bytes.len()));
     }
     let mut chunks = bytes.chunks(usize::try_from(chunk_bytes).unwrap_or(usize::MAX).max(1)).peekable();
     let mut number = 0;

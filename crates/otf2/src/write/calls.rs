@@ -165,7 +165,7 @@ impl Defined {
             }
             Definition::MetricMember { value_type, .. } => match AttributeType::from_raw(*value_type) {
                 AttributeType::U64 | AttributeType::I64 | AttributeType::F64 => Ok(()),
-                other => Err(format!("{other:?} is no type for metric values")),
+                other => Err(format!("{other:?} is not a type for metric values")),
             },
             Definition::MetricClass { members, .. } if members.is_empty() => {
                 Err("a metric class has 1 to 255 members".to_owned())

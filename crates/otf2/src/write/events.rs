@@ -362,7 +362,7 @@ impl Attributes {
 #[cold]
 fn cannot_be_added(attribute: AttributeRef) -> Error {
     let reason = if attribute.is_defined() {
-        format!("{attribute:?} has a value already")
+        format!("{attribute:?} already has a value")
     } else {
         "the attribute reference is UNDEFINED".to_owned()
     };

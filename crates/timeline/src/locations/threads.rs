@@ -208,7 +208,7 @@ fn parts_of_group(model: &Process<'_>, builder: &mut TimelineBuilder, row: Row<G
 // Pushed ranges and marks are on their thread, where they nest with the calls. Ranges that any thread ends do not nest:
 // they are on a location of their domain.
 
-/// Shows ranges and marks of the program, and calls that only a range of NCCL's shows.
+/// Shows ranges and marks of the program, and calls that only an NVTX range of NCCL shows.
 pub(super) fn build_ranges(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let ranges = &model.tables.ranges;
     builder.counts.take_range_counts(ranges.counts);

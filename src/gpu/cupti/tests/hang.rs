@@ -62,7 +62,7 @@ fn a_flush_that_hangs_delays_nothing() {
     let began = Instant::now();
     cupti.finish(&mut output, began + Duration::from_millis(300));
     assert!(began.elapsed() < Duration::from_secs(5));
-    output.one_fault("has not given its records back");
+    output.one_fault("has not returned its records");
     assert_eq!(output.get(GpuCount::Unfinished), 1);
     // The hanging call may still need the subscription.
     assert_eq!(UNSUBSCRIBED.load(Ordering::Relaxed), 0);

@@ -48,7 +48,7 @@ const MOST_BYTES: u64 = 40 << 20;
 pub(super) fn make(folder: &Path, profile: Profile) -> Result<PathBuf> {
     let used = cache::list(folder).is_ok_and(|files| !files.is_empty());
     if used && !folder.join("BUNDLE").is_file() {
-        return Err(missing(format!("{} is there, and no such folder: name one that is not there", folder.display())));
+        return Err(missing(format!("{} exists and is not such a folder: name a new one", folder.display())));
     }
     cache::remove(folder)?;
     for sub in ["bin", "lib", "fake"] {

@@ -14,27 +14,27 @@ use crate::packages::{self, BINUTILS, COMPILER, OTF2};
 use crate::process::{self, heading};
 use crate::python::Python;
 
-/// Find out on a machine with a GPU what only that can show
+/// Run the checks that need a machine with a GPU
 ///
 /// How NCCL, CUPTI and the plugin behave there, and what recording costs. Without --bundle and --fake: make the folder
 /// and run it here, where there is a GPU. The programs need a C library at least as new as that of the machine that
 /// built them; the folder's file BUNDLE says which. What is known from such runs is in docs/GPU.md.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only make the folder that does it
+    /// Only make the folder with the checks
     ///
     /// DIR/gpu-check runs on a machine with a GPU that has neither Rust nor a network, finds NCCL, CUPTI and the CUDA
     /// runtime on the library path or in Python packages, and ends within 10 minutes with a table and gpu-check.json
     /// (DIR/gpu-check --help).
     #[arg(long, value_name = "DIR", conflicts_with = "fake")]
     bundle: Option<PathBuf>,
-    /// With programs that are not optimized: built soon, and what they cost says nothing
+    /// Use unoptimized programs: fast to build, but their costs are meaningless
     #[arg(long)]
     debug: bool,
-    /// Make the folder and run it here on the doubles of GPU and CUPTI: tries the checks themselves
+    /// Make the folder and run it here on the doubles of GPU and CUPTI, to test the checks themselves
     #[arg(long)]
     fake: bool,
-    /// Arguments of gpu-check, behind --fake
+    /// Arguments for gpu-check, with --fake
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, requires = "fake")]
     arguments: Vec<String>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let program = bundle::make(&folder, profile)?;
     if args.bundle.is_some() {
-        println!("   carry it to the machine, and run {}", program.display());
+        println!("   copy it to the machine, and run {}", program.display());
         return Ok(());
     }
     heading("gpu-check");

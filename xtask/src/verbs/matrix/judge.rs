@@ -152,7 +152,7 @@ fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
         };
         // The definition of the attribute itself has no value.
         if part.split('"').next().is_some_and(|head| head.contains("STRING;")) {
-            ensure!(value == wanted, "{attribute}: {wanted} was asked for, the archive says {value}");
+            ensure!(value == wanted, "{attribute}: {wanted} was asked for, but the archive says {value}");
             seen = true;
         }
     }

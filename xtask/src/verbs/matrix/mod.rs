@@ -23,34 +23,34 @@ use cells::{CELLS, Cell};
 use judge::{Bench, Run};
 use table::{Outcome, Table, Verdict};
 
-/// Run many releases of NCCL in many ways and hold each archive against what was done
+/// Run many NCCL releases in many configurations and verify each archive
 ///
 /// docs/RELEASES.md says what is held against what. The devices are emulated. Releases that are not in the cache yet
 /// are fetched (200 to 350 MB each). Exit status 1 when one run failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this release; may be given more than once
+    /// Only this release; may be repeated
     #[arg(long = "release", value_name = "VERSION")]
     releases: Vec<String>,
-    /// Only this way to run; may be given more than once
+    /// Only this configuration; may be repeated
     #[arg(long = "cell", value_name = "NAME", value_parser = cell)]
     cells: Vec<&'static Cell>,
     /// As --cell memcheck: a run under Valgrind
     #[arg(long)]
     memcheck: bool,
-    /// How many runs at once
+    /// Number of concurrent runs
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// Keep what the good runs left, too (target/matrix/VERSION/CELL)
+    /// Keep the output of successful runs, too (target/matrix/VERSION/CELL)
     #[arg(long)]
     keep: bool,
-    /// Write what became of each run into a file
+    /// Write the outcome of each run to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Put all cells, as they were when last run, into docs/RELEASES.md
+    /// Write the latest outcome of all cells to docs/RELEASES.md
     #[arg(long)]
     write_docs: bool,
-    /// Name the releases and the cells
+    /// List the releases and the cells
     #[arg(long)]
     list: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     print!("{}", table.text());
     let (good, impossible, failed) = table.sums();
     let took = started.elapsed().as_secs_f64();
-    println!("   {good} good, {impossible} not to be had, {failed} failed, in {took:.1} s");
+    println!("   {good} passed, {impossible} not available, {failed} failed, in {took:.1} s");
     if let Some(file) = &args.json {
         cache::write(file, table.json())?;
         println!("   wrote {}", file.display());
@@ -104,7 +104,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         docs::replace_between(PAGE, BEGIN, END, &last_of_all()?.markdown())?;
     }
     let folder = cargo::target()?.join(FOLDER);
-    ensure!(failed == 0, "{failed} runs failed; what they left is in {}", folder.display());
+    ensure!(failed == 0, "{failed} runs failed; their output is in {}", folder.display());
     Ok(())
 }
 

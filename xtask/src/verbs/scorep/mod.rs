@@ -23,25 +23,25 @@ use cells::{Cell, Special};
 use job::Bench;
 use table::{Outcome, Table};
 
-/// Measure a job of NCCL by a real Score-P in many ways, and hold its traces and profiles against what was shown
+/// Measure an NCCL job with a real Score-P in many configurations, and verify its traces and profiles
 ///
 /// Needs Score-P 8 or later on PATH, built with --enable-shared and for the MPI that is on PATH; with Scalasca there
 /// (scan, scout.mpi), its analyser reads traces, too. The devices are emulated. Exit status 1 when one run failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The release of NCCL
+    /// NCCL release to run
     #[arg(long, value_name = "VERSION", default_value = "2.28.9")]
     release: String,
-    /// Only cells whose names have this in them; may be given more than once
+    /// Only cells whose names contain this; may be repeated
     #[arg(long = "cell", value_name = "PART")]
     cells: Vec<String>,
-    /// Keep what the good runs left, too (target/scorep/VERSION/CELL)
+    /// Keep the output of successful runs, too (target/scorep/VERSION/CELL)
     #[arg(long)]
     keep: bool,
-    /// Put the table into docs/SCOREP.md; only of all cells
+    /// Write the table to docs/SCOREP.md; only with all cells
     #[arg(long, conflicts_with = "cells")]
     write_docs: bool,
-    /// Name the cells
+    /// List the cells
     #[arg(long)]
     list: bool,
 }
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         docs::replace_between(PAGE, BEGIN, END, &table.markdown())?;
     }
     let failed = table.failed();
-    ensure!(failed == 0, "{failed} runs failed; what they left is in {}", folder.display());
+    ensure!(failed == 0, "{failed} runs failed; their output is in {}", folder.display());
     Ok(())
 }
 
@@ -97,8 +97,8 @@ fn on_path() -> Result<String> {
     let lacking: Vec<&str> = needed.into_iter().filter(|name| find(name).is_none()).collect();
     if !lacking.is_empty() {
         return Err(missing(format!(
-            "not on PATH: {}; a Score-P of 8.0 or later is needed (configure --enable-shared), and the MPI that it was \
-             built for",
+            "not on PATH: {}; Score-P 8.0 or later is needed (configure --enable-shared), with the MPI that it was \
+            built for",
             lacking.join(", ")
         )));
     }

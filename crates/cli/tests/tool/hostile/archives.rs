@@ -99,9 +99,9 @@ fn definitions_that_were_not_written_so_are_refused() {
     let global = out.join("traces.def");
     for (file, damage, said) in [
         (&local, remove as fn(&Path), "def: is missing, and other locations have theirs"),
-        (&local, flip, "traces/*.def: does not have what was written into it"),
-        (&global, flip, "traces.def: does not have what was written into it"),
-        (&global, cut, "traces.def: was cut short"),
+        (&local, flip, "traces/*.def: does not have what was written"),
+        (&global, flip, "traces.def: does not have what was written"),
+        (&global, cut, "traces.def: was truncated"),
     ] {
         // The file may have several hard links.
         let whole = fs::read(file).expect("it is there");

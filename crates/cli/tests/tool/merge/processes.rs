@@ -74,7 +74,7 @@ fn a_damaged_archive_is_not_put_in_place() {
     let file = open(&job.nccl).event_file(LocationRef::new(1));
     let bytes = std::fs::read(&file).expect("events");
     std::fs::write(&file, &bytes[..bytes.len() - 5]).expect("cut");
-    job.refused(&["-o", "out"], "was cut short, or its writer did not close it: it has no end");
+    job.refused(&["-o", "out"], "was truncated, or its writer did not close it: it has no end");
     std::fs::remove_file(&file).expect("gone");
     job.refused(&["-o", "out"], "missing, although it should have 4 events");
     assert!(!job.scratch.join("out").exists());
