@@ -367,7 +367,7 @@ mod tests {
                     (6, "\"recording perhaps\" is not `recording on` or `recording off`".to_owned()),
                     (7, "`events` without a list".to_owned()),
                     (8, "\"stop\" is not `recording on`, `recording off`, `events LIST` or `steps LIST`".to_owned()),
-                    (9, "Col is no preset or event kind (nearest: Coll)".to_owned()),
+                    (9, "Col is not a preset or event kind (nearest: Coll)".to_owned()),
                     (10, "\"3-1\" ends before it begins".to_owned()),
                 ]
             );

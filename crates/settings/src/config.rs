@@ -502,16 +502,16 @@ mod tests {
         #[test]
         fn an_error_names_the_word() {
             for (text, named) in [
-                ("", "\"\" is no range"),
-                ("7-b", "\"7-b\" is no range of steps like 100-200"),
-                ("step:7-b", "\"7-b\" is no range of steps like 100-200"),
+                ("", "\"\" is not a range"),
+                ("7-b", "\"7-b\" is not a range of steps like 100-200"),
+                ("step:7-b", "\"7-b\" is not a range of steps like 100-200"),
                 (":7", "no name before the colon"),
-                ("step 3", "\"step #:5-10\" are the 5th to the 10th range \"step #\""),
-                ("backward,eval", "only one can be given"),
+                ("step 3", "\"step #:5-10\" selects the 5th to the 10th range \"step #\""),
+                ("backward,eval", "only one name can be given"),
                 ("1-3,9-7", "\"9-7\" ends before it begins"),
                 ("0-7", "counted from 1"),
-                ("-7", "\"-7\" is no range"),
-                ("1-99999999999", "is no range"),
+                ("-7", "\"-7\" is not a range"),
+                ("1-99999999999", "is not a range"),
             ] {
                 let reason = read(text).expect_err(text);
                 assert!(reason.contains(named), "{text}: {reason}");

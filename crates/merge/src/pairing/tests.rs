@@ -72,7 +72,7 @@ fn sessions_of_a_process_are_one_process() {
     assert_eq!(found(&theirs, &others, &[]), Ok(vec![Some((0, By::Rank)), None]));
     assert_eq!(found(&theirs, &others, &["a:6=0"]).map(|found| found[0]), Ok(None));
     let error = found(&theirs, &others, &["a:6=0", "a:5=0"]).expect_err("two for one");
-    assert!(error.contains("would be the same process"), "{error}");
+    assert!(error.contains("would be the same Score-P process"), "{error}");
 }
 
 #[test]
