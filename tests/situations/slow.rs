@@ -111,7 +111,7 @@ fn connections_without_steps_are_not_said_to_be_well() {
 fn warm_up_is_said() {
     let report = report_on("the first collective");
     let basis = report["verdict"]["basis"].as_array().expect("a basis");
-    let said = "Left out as warm-up: the first collective on 1 communicator, 7.";
+    let said = "Not judged for lateness, as warm-up: the first collective on 1 communicator, 7.";
     assert!(basis.iter().any(|line| line.as_str().is_some_and(|text| text.starts_with(said))), "{basis:#?}");
     assert_eq!(report["anomalies"], Value::Array(Vec::new()));
 }

@@ -122,15 +122,14 @@ impl NumberTable {
     }
 
     pub(crate) fn print(&self, is_wide: bool, into: &mut Text) {
-        let terminals = [Term::stdout(), Term::stderr()];
-        let width = terminals.iter().find_map(|term| term.size_checked()).map(|(_, width)| usize::from(width));
+        let width = terminal_width();
         into.paragraph(self.title);
         if self.rows.is_empty() {
             into.line(format_args!("  {}", self.empty));
             return;
         }
         for remark in self.remarks.iter().chain(self.details.iter().filter(|_| is_wide)) {
-            into.line(format_args!("  {remark}"));
+            into.sentence(remark);
         }
         if is_wide {
             self.blocks(width.unwrap_or(WITHOUT_TERMINAL)).into_iter().for_each(|line| into.line(line));
@@ -178,14 +177,16 @@ impl NumberTable {
         }
         let names = (1..columns.len()).find(|names| self.tells_apart(columns.get(..*names).unwrap_or_default()));
         let (key, mut rest) = columns.split_at(names.unwrap_or(1).min(3).min(columns.len()));
+        // A text has the whole line but for the key.
+        let most = width.saturating_sub(self.width(key, width / 2) + 2).max(width / 2);
         let mut lines = Vec::new();
         while !rest.is_empty() {
-            let fits = |more: &usize| self.width(&[key, &rest[..*more]].concat(), width / 2) <= width;
+            let fits = |more: &usize| self.width(&[key, &rest[..*more]].concat(), most) <= width;
             let (here, later) = rest.split_at((1..=rest.len()).take_while(fits).last().unwrap_or(1));
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            lines.extend(self.lines(&[key, here].concat(), width / 2));
+            lines.extend(self.lines(&[key, here].concat(), most));
             rest = later;
         }
         lines
@@ -233,6 +234,12 @@ impl NumberTable {
         let bytes = writer.into_inner().map_err(|error| error.into_error()).context(write)?;
         String::from_utf8(bytes).context(write)
     }
+}
+
+/// The width of the terminal; `None` without one.
+fn terminal_width() -> Option<usize> {
+    let terminals = [Term::stdout(), Term::stderr()];
+    terminals.iter().find_map(Term::size_checked).map(|(_, width)| usize::from(width)).filter(|width| *width > 0)
 }
 
 /// The sort key of a cell. Empty cells come last.
@@ -311,6 +318,21 @@ pub(crate) struct Text(String);
 impl Text {
     pub(crate) fn line(&mut self, text: impl Display) {
         self.0.push_str(&visible(&text.to_string()));
+        self.0.push('\n');
+    }
+
+    /// An indented sentence; on a terminal in lines that fit.
+    pub(crate) fn sentence(&mut self, text: &str) {
+        let text = visible(text);
+        let width = Term::stdout().size_checked().map_or(usize::MAX, |(_, width)| usize::from(width));
+        let mut used = 0;
+        for word in text.split(' ') {
+            let length = word.chars().count();
+            let (indent, fits) = if used == 0 { ("  ", true) } else { ("\n    ", used + 1 + length <= width) };
+            self.0.push_str(if used > 0 && fits { " " } else { indent });
+            used = if used > 0 && fits { used + 1 + length } else { indent.trim_start_matches('\n').len() + length };
+            self.0.push_str(word);
+        }
         self.0.push('\n');
     }
 

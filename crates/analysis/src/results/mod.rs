@@ -96,7 +96,8 @@ pub fn shapes<'a>(communicators: &[(&'a str, u64, BTreeSet<String>)]) -> Vec<Str
     for ((_, ranks, _), group) in groups.into_iter().filter(|(_, group)| group.len() > 1) {
         let base = group.first().and_then(|at| communicators.get(*at)).map_or("", |(name, ..)| stem(name).0);
         let ranks = crate::units::plural(ranks, "rank", "ranks");
-        let shape = format!("{base} … ({} × {ranks})", group.len());
+        let name = if base.is_empty() { String::new() } else { format!("{base} … ") };
+        let shape = format!("{name}({} × {ranks})", group.len());
         for at in group {
             found[at].clone_from(&shape);
         }

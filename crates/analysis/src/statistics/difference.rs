@@ -372,7 +372,8 @@ fn ranges(of: &Comparison) -> Vec<String> {
 }
 
 fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<String> {
-    let (a, b) = (get(a), get(b));
+    let [a, b] = [a, b].map(|run| Some(get(run)).filter(|text| !text.is_empty()));
+    let [a, b] = [a, b].map(|text| text.unwrap_or_else(|| "not stated".to_owned()));
     (a != b).then(|| format!("The runs differ in {what}: A {a}, B {b}."))
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
     let name = units::capital(&rank.name);
     Some(match why.reason? {
         Delay::Call => {
-            let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
+            let phase = why.phase.as_ref().map(|phase| format!(", delayed in `{}`", path_of_ranges(&phase.path)));
             format!("{name} calls NCCL {later} later than its peers{}.", phase.unwrap_or_default())
         }
         Delay::Launch => format!("{name} calls NCCL in time, but launches {later} later than its peers."),
@@ -228,7 +228,7 @@ pub(super) fn link_evidence(tables: &Tables, ranks: &[Rank], slow: &SlowLink, fi
         format!("; a step takes {} and its bytes at {}", time(units::whole(latency_ns)), units::bandwidth(rate))
     });
     format!(
-        "{}: {} steps{pairs} take {:.1} times as long as on comparable links; {} are slow (chance: {}){}.",
+        "{}: {} network steps{pairs} take {:.1} times as long as on comparable links; {} are slow (chance: {}){}.",
         link_name(tables, ranks, &slow.shared),
         count(slow.steps),
         slow.ratio,

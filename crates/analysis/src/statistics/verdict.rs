@@ -156,15 +156,12 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
 
 /// What supports the first causes, and what all late ranks cost.
 fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
-    let Late { ranks, lost_ns, error_ns } = &inputs.lateness.late;
-    let mut lines: Vec<String> = causes.iter().filter_map(|cause| cause.evidence.clone()).take(LISTED).collect();
-    if !ranks.is_empty() {
-        lines.push(format!(
-            "Without this, the other ranks would spend {} (± {}) less in operations.",
-            time(whole(*lost_ns)),
-            time(whole(*error_ns)),
-        ));
-    }
+    let evidence = |is_late: bool| {
+        let causes = causes.iter().take(LISTED).filter(move |cause| cause.is_late() == is_late);
+        causes.filter_map(|cause| cause.evidence.clone())
+    };
+    let mut lines: Vec<String> = evidence(true).chain(gain(inputs)).chain(evidence(false)).collect();
+    lines.extend(unreported_broadcasts(inputs));
     let named = causes.iter().filter(|cause| cause.evidence.is_some() && !cause.is_late() && !cause.is_stall).count();
     let slow = inputs.links.slow.iter().filter(|slow| slow.shared != Shared::Kind).count();
     if slow > named {
@@ -185,6 +182,38 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
         )
     }));
     lines
+}
+
+/// What the other ranks, and the run, would gain if no rank was late.
+fn gain(inputs: &Inputs<'_>) -> Option<String> {
+    let Late { ranks, lost_ns, error_ns } = &inputs.lateness.late;
+    let who = match ranks.as_slice() {
+        [] => return None,
+        [rank] => format!("{} were not", inputs.ranks.get(large(rank.rank))?.name),
+        _ => "none of these ranks were".to_owned(),
+    };
+    let others = real(inputs.ranks.len().saturating_sub(ranks.len()).max(1) as u64);
+    let [each_ns, error_ns] = [lost_ns / others, error_ns / others];
+    let run_ns = real(inputs.tables.clock.length_ns(inputs.trace).max(1));
+    Some(format!(
+        "If {who} late, each other rank would spend {} (± {}) less in operations, {} of the run; {} in total.",
+        time(whole(each_ns)),
+        time(whole(error_ns)),
+        percent(each_ns / run_ns),
+        time(whole(*lost_ns))
+    ))
+}
+
+/// How to have NCCL report what the verdict lacks.
+fn unreported_broadcasts(inputs: &Inputs<'_>) -> Option<String> {
+    let (blind, statements) = (&inputs.lateness.blind, &inputs.trace.statements);
+    if blind.share() <= UNCLEAR || blind.unreported < blind.unrecorded {
+        return None;
+    }
+    let unreported = statements.unreported.shown();
+    let broadcasts = unreported.iter().find(|line| line.starts_with("broadcasts"))?;
+    let workaround = broadcasts.rsplit_once("): ").map_or(broadcasts.as_str(), |(_, workaround)| workaround);
+    Some(format!("{}.", workaround.split(';').next().unwrap_or(workaround)))
 }
 
 /// Ranks that may be late beside another cause.
@@ -222,6 +251,9 @@ fn pauses_line(inputs: &Inputs<'_>, pauses: &Pauses) -> String {
     format!("Pauses: {lost} of communication time lost in {} of {of}, {who}", count(pauses.collectives))
 }
 
+/// Above this share, what cannot be compared may hide anything.
+const UNCLEAR: f64 = 0.1;
+
 /// With fewer operations on each rank, what is found depends on chance.
 const FEWEST: u64 = 8;
 
@@ -236,8 +268,6 @@ fn most_operations(tables: &Tables) -> u64 {
 
 /// The finding and line of a run without a cause.
 fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, String) {
-    /// Above this share, what cannot be compared may hide anything.
-    const UNCLEAR: f64 = 0.1;
     let (judged, budget) = (inputs.lateness, &inputs.waiting.total);
     let share = |ns: f64| percent(ns / real(budget.operations_ns.max(1)));
     let launches_only = inputs.tables.operations.rows().all(|operation| operation.timing == Some(Timing::Proxy));
@@ -330,7 +360,7 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
             number => format!("the first collectives of each function ({})", count(number as u64)),
         };
         let communicators = plural(communicators.len() as u64, "communicator", "communicators");
-        format!("Left out as warm-up: {first} on {communicators}, {} of all ranks.", time(time_ns))
+        format!("Not judged for lateness, as warm-up: {first} on {communicators}, {} of all ranks.", time(time_ns))
     })
 }
 

@@ -311,6 +311,10 @@ fn operations(rows: &[report::OperationRow], text: &mut Text) {
         ("timing", Left, |row| timing(row)),
     ];
     Table::from_rows(rows, &columns).print(text);
+    if rows.iter().any(|row| row.algbw.is_some() && (row.timing.contains_key("shared-kernel") || row.timing.len() > 1))
+    {
+        text.line("  algbw: only of operations that were measured alone, not as one of several in a kernel");
+    }
     if rows.iter().any(|row| row.timing.contains_key("enqueue")) {
         text.line("  enqueue: only the queueing was seen; these times do not say how long the operations ran");
     }

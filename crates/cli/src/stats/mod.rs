@@ -165,11 +165,11 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
     let mut text = Text::default();
     text.headline(&report.verdict.line, report.verdict.finding == Finding::Unfinished);
     if request.by.is_some() && !request.select.rank.is_empty() {
-        text.line(format_args!("  {}", finalize::OF_ALL_RANKS));
+        text.sentence(finalize::OF_ALL_RANKS);
     }
     if request.by.is_none() {
         for sentence in &report.verdict.basis {
-            text.line(format_args!("  {sentence}"));
+            text.sentence(sentence);
         }
         text.line(format_args!("  next: nccl-otf2 {}", next_command(report, &shell_word(&request.path))));
     }

@@ -673,7 +673,7 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
     let parts = report.critical_path.iter().flat_map(|path| &path.parts);
     let parts = parts.filter(|part| part.rank.is_none() || is_wanted(report, part.rank, wanted));
     let mut sheet = NumberTable::from_rows(
-        "critical path: what determines the length of the run",
+        "critical path: what determines the time from the first operation to the last",
         parts.map(|part| (report, part)),
         &[
             ("part", |(_, row)| text(word(row.kind))),

@@ -1,4 +1,4 @@
-// The critical path: what the length of the run consists of.
+// The critical path: what determines the time from the first operation to the last.
 
 import { add, colourName, fillTable, section } from '#page/dom';
 import { duration, NONE, number, pathText, percent } from '#page/format';

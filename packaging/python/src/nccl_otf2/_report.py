@@ -34,6 +34,9 @@ class Report:
             raise
         return path
 
+    def __repr__(self) -> str:
+        return f"<page of nccl-otf2 report, {len(self.html)} characters: save(file) writes it, notebooks show it>"
+
     def _repr_html_(self) -> str:
         # A document of its own: the page's styles and scripts must not meet the notebook's, and links within the page
         # work only where it has an address, which `srcdoc` does not give it.

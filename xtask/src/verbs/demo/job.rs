@@ -100,7 +100,7 @@ impl Job<'_> {
         // One process per rank, so that there is traffic between processes.
         let mut command = self.recorded(tools, &self.causes_folder(), processes * threads, 1);
         command.env("NCCL_OTF2_EVENTS", "full");
-        command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000", "--pause", "40"]);
+        command.args(["--ops", "pause,one,sendrecv", "--rounds", "60", "--count", "50000", "--pause", "40"]);
         if self.can_slow_a_pair() {
             command.args(["--name", "world", "--slow-pair", SLOW_PAIR]).env("LD_LIBRARY_PATH", nccl::plugins()?);
         }
