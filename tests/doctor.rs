@@ -199,7 +199,10 @@ fn another_profiler_in_the_only_place_is_named() {
     // Behind this one it has its place.
     let empty = folder.join("libnccl-profiler.so");
     let chained = |name: &str| report(&scratch, &[("NCCL_OTF2_CHAIN", name)], &[text(&library)]);
-    assert_eq!(level(&chained(text(&empty)), "plugin", "an unknown profiler is behind ours"), "ok");
+    assert_eq!(
+        level(&chained(text(&empty)), "plugin", "an unknown profiler is chained behind this project's plugin"),
+        "ok"
+    );
     assert_eq!(level(&chained("nowhere"), "plugin", "does not find libnccl-profiler-nowhere.so"), "warning");
     assert_eq!(level(&chained(text(&library)), "plugin", "is not a profiler plugin: it exports none"), "warning");
     assert_eq!(level(&chained(text(&built::plugin())), "plugin", "this project's plugin itself"), "warning");
@@ -212,7 +215,7 @@ fn another_profiler_in_the_only_place_is_named() {
     };
     let said = by_file("");
     assert_eq!(level(&said, "plugin", &format!("in {}: NCCL 2.32.3 loads an unknown", file.display())), "warning");
-    assert_eq!(level(&said, "plugin", "an unknown profiler is behind ours"), "ok");
+    assert_eq!(level(&said, "plugin", "an unknown profiler is chained behind this project's plugin"), "ok");
     assert_eq!(level(&by_file(text(&built::plugin())), "plugin", "this project's plugin"), "ok");
 }
 
@@ -231,7 +234,7 @@ fn who_gets_nvtx_ranges_is_said() {
     let both = [("NCCL_PROFILER_PLUGIN", text(&plugin)), (injection, text(&copy))];
     assert_eq!(level(&report(&scratch, &both, &[]), "nvtx", "is a different copy"), "warning");
     assert_eq!(level(&of(injection, text(&other)), "nvtx", "Nsight Systems gets"), "note");
-    assert_eq!(level(&of(injection, "/nowhere/lib.so"), "nvtx", "nobody gets"), "warning");
+    assert_eq!(level(&of(injection, "/nowhere/lib.so"), "nvtx", "no tool gets NVTX ranges"), "warning");
     assert_eq!(level(&of("NCCL_OTF2_NVTX", "off"), "nvtx", "are not recorded"), "note");
 }
 

@@ -69,7 +69,7 @@ fn what_run_displaces_is_called_behind_the_plugin() {
         };
         assert!(ended.stderr.contains(expected), "{way}: {ended}");
         assert_eq!(ended.stderr.contains("is replaced by"), !expected.is_empty(), "{way}: {ended}");
-        let calls = format!("which calls an unknown profiler ({}) behind itself", folder.join(name).display());
+        let calls = format!("which chains an unknown profiler ({}) behind itself", folder.join(name).display());
         assert_eq!(ended.stderr.contains(&calls), ["environment", "file", "default"].contains(&way), "{way}: {ended}");
         let chained = scratch.sound_archive().properties().remove("NCCL::CHAIN::PLUGINS");
         assert_eq!((chained.is_some(), log.exists()), (way != "--no-chain", way != "--no-chain"), "{way}: {ended}");
@@ -87,7 +87,7 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
         ended
     };
     let said = started(&ours);
-    assert!(said.contains("cut.so is cut short") && said.contains("--plugin"), "{said}");
+    assert!(said.contains("cut.so is truncated") && said.contains("--plugin"), "{said}");
     assert!(started(&built::echo_plugin()).contains("is an unknown profiler, not this project's plugin"));
     assert!(started(&built::fake_gpu()).contains("is no profiler plugin"));
 
@@ -109,7 +109,7 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
         let Some(mut job) = scratch.run_nccl(RELEASE, &[], &JOB) else { return };
         let value = if chain.is_empty() { text(&other).to_owned() } else { format!("{}, {chain}", text(&other)) };
         let ended = run(job.env(name, value)).with_code(0);
-        assert!(ended.stderr.contains(&format!("{} is cut short", other.display())), "{ended}");
+        assert!(ended.stderr.contains(&format!("{} is truncated", other.display())), "{ended}");
         let chained = scratch.sound_archive().properties().remove("NCCL::CHAIN::PLUGINS");
         assert_eq!(chained.is_some_and(|plugins| plugins.starts_with(chain)), !chain.is_empty());
     }
@@ -121,7 +121,7 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
 fn a_process_that_lost_the_plugin_is_named() {
     let [other, nccl] = [OTHER, "libnccl.so.2"];
     for (entrypoint, expected) in [
-        ("NCCL_PROFILER_PLUGIN=gcp", "NCCL_PROFILER_PLUGIN became gcp in the process "),
+        ("NCCL_PROFILER_PLUGIN=gcp", "NCCL_PROFILER_PLUGIN was changed to gcp in the process "),
         ("-u NCCL_PROFILER_PLUGIN", "The command did not use NCCL"),
         (
             "-u NCCL_PROFILER_PLUGIN LD_PRELOAD=$PWD/other/libnccl.so.2",
@@ -173,7 +173,7 @@ fn a_plugin_for_variables_that_overrules_the_environment_is_named() {
     let log = scratch.path().join("log");
     let variables = [("NCCL_ENV_PLUGIN", "gcp"), ("LD_LIBRARY_PATH", text(&folder))];
     let ended = run(job.envs(variables).env("ECHO_OUT", &log)).with_code(0);
-    assert!(ended.stderr.contains("NCCL_ENV_PLUGIN=gcp: NCCL 2.28.7 and later takes its variables from "), "{ended}");
+    assert!(ended.stderr.contains("NCCL_ENV_PLUGIN=gcp: NCCL 2.28.7 and later reads its variables from "), "{ended}");
     assert!(ended.stderr.contains("nothing was recorded") && log.exists(), "{ended}");
     let Some(mut job) = scratch.run_nccl(RELEASE, &[], &JOB) else { return };
     let ended = run(job.env("LD_LIBRARY_PATH", &folder).env("NCCL_ENV_PLUGIN", "none")).with_code(0);

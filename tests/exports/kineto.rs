@@ -185,7 +185,7 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
         refused(&scratch, "spoilt.json", why);
     }
     traces = listed(&scratch.path().join("both"));
-    refused(&scratch, &traces[0], "has the archive's events already");
+    refused(&scratch, &traces[0], "already has the archive's events");
 }
 
 /// The names of all-gathers' and reduce-scatters' kernels end in RING_LL whatever ran. What can be two operations is

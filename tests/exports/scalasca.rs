@@ -36,7 +36,7 @@ fn a_collective_that_had_not_ended_is_left_out() {
     // That of rank 1, and the same one of rank 0, which lacks its other end then.
     assert_eq!((&world["collectives"], &world["collectives_left_out"]), (&3.into(), &2.into()), "{said:#}");
     let reason = world["left_out"][0]["reason"].as_str().expect("a reason");
-    assert!(reason.starts_with("it had not ended when the recording did"), "{said:#}");
+    assert!(reason.starts_with("it had not ended when the recording ended"), "{said:#}");
 }
 
 /// How often a function was entered, its inclusive and its exclusive time.

@@ -97,7 +97,7 @@ fn the_tool_says_why_it_cannot_write() {
     let output = limited(64 << 10, &finalize);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(2), "{}\n{said}", output.status);
-    assert!(said.contains("files may have 64 KiB here: ulimit -f unlimited"), "{said}");
+    assert!(said.contains("files are limited to 64 KiB here: ulimit -f unlimited"), "{said}");
     let _finalized = run(&mut finalize).with_code(0);
     assert_eq!(scratch.sound_archive().count("GROUPAPI::WRITTEN"), EVENTS);
 }

@@ -256,7 +256,7 @@ fn a_part_without_its_end_is_not_complete() {
         problem.unwrap_or_default().to_owned()
     };
     let gone = problem();
-    assert!(gone.contains("while its process ran"), "{gone}");
+    assert!(gone.contains("while its process was running"), "{gone}");
     assert!(gone.contains("its journal is gone"), "{gone}");
     symlink("/local/journals/of-job", &journal).expect("linked");
     let away = problem();

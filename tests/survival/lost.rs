@@ -57,7 +57,7 @@ fn a_lost_mark_does_not_complete_what_was_written_too_early() {
     fs::remove_file(part.join("done")).expect("removed");
     let ended = run(&mut finalize(&scratch.out())).with_code(1);
     let problem = &report(&ended)["parts"][1]["problems"][0];
-    assert!(problem.as_str().is_some_and(|text| text.contains("while its process ran")), "{ended}");
+    assert!(problem.as_str().is_some_and(|text| text.contains("while its process was running")), "{ended}");
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     if launches_only || is_short || judged.unclear > UNCLEAR || judged.series.is_empty() {
         let reason = match () {
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
-            () if is_short => format!("{} on each rank are too few", plural(most, "operation", "operations")),
+            () if is_short => format!("too few operations were recorded, {} on each rank", count(most)),
             () if judged.blind.share() > UNCLEAR && judged.blind.unreported >= judged.blind.unrecorded => {
                 format!("NCCL does not report {} of the work between operations", percent(judged.blind.share()))
             }

@@ -349,6 +349,6 @@ mod tests {
         let part = tempfile::tempdir().expect("a directory");
         fs::write(part.path().join(MANIFEST), r#"{"format": 5, "strings": 7}"#).expect("written");
         let error = Manifest::read(part.path()).expect_err("refused").to_string();
-        assert!(error.contains("format 5 is not what"), "{error}");
+        assert!(error.contains("format 5, but this version reads 4"), "{error}");
     }
 }

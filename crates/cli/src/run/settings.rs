@@ -519,7 +519,7 @@ mod tests {
             ("--flight=lots", "--flight: NCCL_OTF2_FLIGHT_SIZE=lots: not a size"),
             ("--flight=0s", "not a number of seconds"),
             ("--flight=1M", "less than 8M"),
-            ("--flight=64M,1G", "--flight: one size and one time"),
+            ("--flight=64M,1G", "--flight takes at most one size and one time"),
         ] {
             let refused = variables(flight).expect_err(flight).to_string();
             assert!(refused.contains(reason), "{flight}: {refused}");
