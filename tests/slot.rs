@@ -89,7 +89,7 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
     let said = started(&ours);
     assert!(said.contains("cut.so is truncated") && said.contains("--plugin"), "{said}");
     assert!(started(&built::echo_plugin()).contains("is an unknown profiler, not this project's plugin"));
-    assert!(started(&built::fake_gpu()).contains("is no profiler plugin"));
+    assert!(started(&built::fake_gpu()).contains("is not a profiler plugin"));
 
     let other = cut(&scratch, &built::echo_plugin());
     let Some(mut alone) = scratch.nccl(RELEASE, &JOB) else { return };
@@ -186,7 +186,7 @@ fn a_plugin_for_variables_that_overrules_the_environment_is_named() {
         let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
         let findings = report["findings"].as_array().expect("a list").iter();
         let texts = findings.filter(|finding| finding["level"] == "warning").map(|finding| finding["text"].to_string());
-        let overruled: Vec<String> = texts.filter(|text| text.contains("can overrule NCCL_PROFILER_PLUGIN")).collect();
+        let overruled: Vec<String> = texts.filter(|text| text.contains("can override NCCL_PROFILER_PLUGIN")).collect();
         assert_eq!(overruled.len(), usize::from(is_overruled), "{release}: {report:#}");
     }
 }
