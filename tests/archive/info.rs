@@ -88,9 +88,8 @@ fn an_archive_says_what_its_release_does_not_report() {
         let reported: Vec<&str> =
             report["unreported"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
         assert_eq!(reported, spots);
-        for spot in &spots {
-            assert!(text.contains(&format!("  {spot}\n")), "{spot}: {text}");
-        }
+        let counted = format!("does not report {} kind", spots.len());
+        assert!(text.contains(&counted), "{counted}: {text}");
         let found = [grouped, broadcasts, channels].map(|words| property.contains(words));
         assert_eq!(found, holds, "{nccl} {events}: {property}");
     }
