@@ -120,7 +120,8 @@ export function communicators({ report }) {
   const took = whole > 0 && ` took ${duration(whole)}`;
   const element = section('making', 'Making and ending communicators', 'nccl-otf2 stats --by init', html`<b>${
     number(rows.length)} call${rows.length !== 1 && 's'}${took}</b>${took &&
-    ', each counted on its slowest rank'}${open > 0 && html`; ${number(open)} had not returned when the recording ended`}.`, { open: open > 0 });
+    ', each counted on its slowest rank'}${open > 0 && html`; ${number(open)} had
+    not returned when the recording ended`}.`, { open: open > 0 });
   fillTable(add(element, 'table', 'tight'), 'Calls that make and end communicators', [
     { title: 'call', head: true, key: (row) => row.function, cell: (row) => row.function },
     { title: 'communicator', key: (row) => row.communicator, cell: (row) => row.communicator || NONE },
