@@ -20,7 +20,7 @@ test('the page has its sections in the order in which an expert reads', async ()
     'timeline', 'time', 'skew', 'pairs', 'channels', 'wires', 'phases', 'steps', 'path', 'operations', 'making',
     'anomalies', 'completeness', 'how']);
   assert.deepEqual(await page.$$eval('section > details:not([open])', (all) => all.map((one) =>
-    one.parentElement?.id)), ['channels', 'operations', 'anomalies', 'how']);
+    one.parentElement?.id)), ['channels', 'wires', 'operations', 'anomalies', 'how']);
   const evidence = await page.$$eval('.verdict > .because li', (all) => all.map((line) => line.textContent));
   assert.match(evidence[0] ?? '', /^200 of 200 collectives/);
   assert.match(await text(page, '#moment'), /^Rank 11 comes 3\.\d+.ms after the others to ncclAllReduce seq 80/);
