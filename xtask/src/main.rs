@@ -39,6 +39,7 @@ enum Command {
     Test(test::Args),
     Full(full::Args),
     /// Install and fetch what demo and test need, and nothing else
+    ///
     /// For machines that are only sometimes online (a login node, a container image): afterwards, demo and test need
     /// no network, except for the crates that cargo fetches (cargo fetch).
     Setup,

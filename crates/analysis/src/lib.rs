@@ -38,5 +38,5 @@ pub use crate::results::{Completeness, Matching, Statement};
 pub use crate::statistics::{
     Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
     Placement, ProgramStep, Regression, RunSamples, SentStep, Split, WaitsFor, analyse, analyse_and, compare,
-    is_slower_by, length, median, program_steps, union,
+    is_slower_by, length, median, program_steps, shapes, union,
 };

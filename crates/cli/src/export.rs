@@ -85,10 +85,8 @@ impl Request {
 #[cfg(feature = "parquet")]
 fn tables() -> impl TypedValueParser<Value = exports::parquet::Table> {
     use exports::parquet::Table;
-    PossibleValuesParser::new(Table::ALL.map(Table::name)).map(|name| {
-        // Only names of tables come here.
-        Table::ALL.into_iter().find(|table| table.name() == name).unwrap_or(Table::Operations)
-    })
+    PossibleValuesParser::new(Table::ALL.map(Table::name))
+        .try_map(|name| Table::ALL.into_iter().find(|table| table.name() == name).ok_or("not a table"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -193,7 +191,7 @@ fn opened(request: &Request) -> Result<(Trace, Filter)> {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Json {
     format: u32,
-    /// What was made.
+    /// Path of the file or directory that was made.
     files: Vec<String>,
     /// As the format counts them: slices, rows, lines.
     events: u64,
@@ -282,7 +280,7 @@ pub(crate) struct Exported {
     events_moved: u64,
     /// By how much at most.
     moved_ns: u64,
-    /// Of each rank.
+    /// The process of each rank, in the order of ranks.
     processes: Vec<String>,
 }
 

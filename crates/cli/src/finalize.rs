@@ -101,7 +101,7 @@ pub(crate) struct Part {
     name: String,
     /// `written`, `done`, `live`, `empty`, `elsewhere` or `failed`.
     state: &'static str,
-    /// Of a failure.
+    /// Why it could not be written; only of `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Only of a part that was written now, like `records`.
@@ -121,7 +121,7 @@ pub(crate) struct Report {
     complete: bool,
     /// Whether anything was done.
     changed: bool,
-    /// For each process.
+    /// One for each process that recorded.
     parts: Vec<Part>,
     /// Null if there is none.
     archive: Option<Summary>,

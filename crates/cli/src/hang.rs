@@ -73,6 +73,7 @@ pub(crate) struct Request {
     all: bool,
 
     /// Save the suspects' stacks to DIR/stacks, using py-spy, gdb or eu-stack
+    ///
     /// Reads at most four processes, of this host and this user only. A debugger stops a process while it reads it.
     #[arg(long)]
     stacks: bool,

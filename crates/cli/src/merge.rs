@@ -34,7 +34,7 @@ Exit codes: 0 merged, 2 not merged, or wrong usage.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// Score-P's experiment directory and NCCL's archives of the same job, or their anchor files.
-    /// If every process wrote its own Score-P trace (torchrun), name all of them
+    /// With one Score-P trace for each process (as under torchrun), name all of these traces
     #[arg(value_name = "ARCHIVE", required = true, num_args = 2..)]
     archives: Vec<PathBuf>,
 

@@ -236,10 +236,14 @@ impl NumberTable {
     }
 }
 
-/// The width of the terminal; `None` without one.
+/// `None` if it is no terminal, or does not know its width.
+fn width_of(terminal: &Term) -> Option<usize> {
+    terminal.size_checked().map(|(_, width)| usize::from(width)).filter(|width| *width > 0)
+}
+
+/// The width for tables: also that of stderr, because a pager shows what stdout gets.
 fn terminal_width() -> Option<usize> {
-    let terminals = [Term::stdout(), Term::stderr()];
-    terminals.iter().find_map(Term::size_checked).map(|(_, width)| usize::from(width)).filter(|width| *width > 0)
+    width_of(&Term::stdout()).or_else(|| width_of(&Term::stderr()))
 }
 
 /// The sort key of a cell. Empty cells come last.
@@ -321,10 +325,10 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// An indented sentence; on a terminal in lines that fit.
+    /// An indented sentence; on a terminal in lines that fit. In a pipe it stays one line, so that it can be searched for.
     pub(crate) fn sentence(&mut self, text: &str) {
         let text = visible(text);
-        let width = Term::stdout().size_checked().map_or(usize::MAX, |(_, width)| usize::from(width));
+        let width = width_of(&Term::stdout()).unwrap_or(usize::MAX);
         let mut used = 0;
         for word in text.split(' ') {
             let length = word.chars().count();

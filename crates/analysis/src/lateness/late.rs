@@ -92,7 +92,7 @@ impl LateRank {
 pub(crate) struct Late {
     /// By rank.
     pub(crate) ranks: Vec<LateRank>,
-    /// What all of them together cost the other ranks, in ns.
+    /// The time that all late ranks together cost the other ranks, in ns.
     pub(crate) lost_ns: f64,
     /// Half of its 95 % interval, in ns.
     pub(crate) error_ns: f64,

@@ -61,7 +61,7 @@ struct Meeting {
 pub(crate) struct Blind {
     pub(crate) unreported: u64,
     pub(crate) unrecorded: u64,
-    /// All own times.
+    /// How many own times there are, known or not.
     pub(crate) of: u64,
 }
 

@@ -484,17 +484,6 @@ pub struct PhaseRank {
     pub others_ns: u64,
 }
 
-impl PhaseRank {
-    pub(crate) fn longest(times_ns: BTreeMap<u32, u64>) -> Option<Self> {
-        let (rank, ns) = times_ns.iter().max_by_key(|(_, ns)| **ns).map(|(rank, ns)| (*rank, *ns))?;
-        let mut others: Vec<u64> = times_ns.into_iter().filter(|(other, _)| *other != rank).map(|(_, ns)| ns).collect();
-        others.sort_unstable();
-        let others_ns = *others.get(others.len() / 2)?;
-        // Less is the usual difference of two ranks.
-        (ns > others_ns.saturating_add(others_ns / 50)).then_some(Self { rank, ns, others_ns })
-    }
-}
-
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Steps {
     /// The name of the range that is a step.

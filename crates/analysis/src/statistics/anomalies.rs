@@ -6,7 +6,7 @@ use crate::lateness::late::Lateness;
 use crate::read::archive::Trace;
 use crate::read::{Operation, Tables};
 use crate::results::{Anomaly, CauseKind, LinkKey, Rank};
-use crate::statistics::collectives::{Classes, Instance, Instances};
+use crate::statistics::collectives::{Classes, Filter, Instance, Instances};
 use crate::statistics::network;
 use crate::statistics::network::{InstanceTraffic, Links, Traffic};
 use crate::statistics::numeric::{center, median};
@@ -32,6 +32,7 @@ pub(super) struct Outlier {
 }
 
 pub(super) struct Inputs<'a> {
+    pub(super) filter: &'a Filter,
     pub(super) trace: &'a Trace,
     pub(super) tables: &'a Tables,
     pub(super) instances: &'a Instances,

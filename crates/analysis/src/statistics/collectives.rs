@@ -500,6 +500,11 @@ impl Filter {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
     }
 
+    /// The length of the part that it keeps of a run of `length_ns`.
+    pub(crate) fn length_ns(&self, length_ns: u64) -> u64 {
+        self.to_ns.unwrap_or(length_ns).min(length_ns).saturating_sub(self.from_ns.unwrap_or(0))
+    }
+
     pub fn wants_communicator(&self, members: &Members, member: u32) -> bool {
         self.communicators.is_empty() || {
             let communicator = usize::try_from(members.row(member).communicator).unwrap_or(usize::MAX);

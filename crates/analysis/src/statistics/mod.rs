@@ -14,7 +14,7 @@
 //!  numeric: intervals, regressions and quantiles, for all of these
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lateness::late::Lateness as LateRanks;
 use crate::lateness::recorded;
@@ -48,6 +48,7 @@ pub(crate) mod messages;
 pub(crate) mod network;
 pub(crate) mod numeric;
 mod program;
+mod shapes;
 mod verdict;
 mod waiting;
 
@@ -57,6 +58,7 @@ pub(crate) use crate::statistics::lines::{late_line, reason_line};
 pub use crate::statistics::network::SentStep;
 pub use crate::statistics::numeric::{Regression, length, median, union};
 pub use crate::statistics::program::ProgramStep;
+pub use crate::statistics::shapes::shapes;
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
@@ -104,6 +106,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let places = Places { tables: &tables, instances: &instances, ranks: &ranks, late };
     let links = Links::new(trace, &pairing, &places, &mut traffic);
     let inputs = Inputs {
+        filter,
         trace,
         tables: &tables,
         instances: &instances,
@@ -203,11 +206,14 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
 fn communicators(trace: &Trace, tables: &Tables, classes: &[OperationClass]) -> Vec<Communicator> {
     let members = &tables.members;
     let names: Vec<String> = members.communicators.iter().map(|comm| trace.comm_name(*comm)).collect();
-    let mut functions = results::functions(classes);
+    let mut functions: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+    for class in classes {
+        functions.entry(class.communicator).or_default().insert(class.function.clone());
+    }
     let all = (0..).zip(&members.communicators).zip(&names).map(|((number, comm), name)| {
         (name.as_str(), trace.members(*comm).len() as u64, functions.remove(&number).unwrap_or_default())
     });
-    let shapes = results::shapes(&all.collect::<Vec<_>>());
+    let shapes = shapes(&all.collect::<Vec<_>>());
     let made =
         (0..).zip(&members.communicators).zip(names.iter().zip(shapes)).map(|((number, comm), (name, shape))| {
             let ranks = small(trace.members(*comm).len());

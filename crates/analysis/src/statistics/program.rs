@@ -10,8 +10,8 @@ use crate::read::{Call, NO_SEQUENCE, NONE, Range, Tables};
 use crate::results;
 use crate::results::{Budget, CausePhase, CommunicatorCall, Phase, PhaseRank};
 use crate::statistics::collectives::Filter;
-use crate::statistics::numeric::{DisjointIntervals, certain_trend, length, quantiles, union};
-use crate::units::real;
+use crate::statistics::numeric::{DisjointIntervals, certain_trend, length, median, quantiles, union};
+use crate::units::{real, whole};
 use nccl_events::Progress;
 use nccl_events::archive::{PATH_SEPARATOR, RegionClass};
 use nccl_events::collective::is_of_communicators;
@@ -347,6 +347,16 @@ pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter
 
 /// Operations by the ranges of the program that their calls were in. `budgets` are by the number of the path. Sorted by
 /// the time in operations, the longest first.
+/// The rank that spends more time in a range than the others, by more than two ranks usually differ.
+fn longest(times_ns: BTreeMap<u32, u64>) -> Option<PhaseRank> {
+    const LEAST_MORE: f64 = 0.02;
+    let (rank, ns) = times_ns.iter().max_by_key(|(_, ns)| **ns).map(|(rank, ns)| (*rank, *ns))?;
+    let others = times_ns.into_iter().filter(|(other, _)| *other != rank);
+    let mut others: Vec<f64> = others.map(|(_, ns)| real(ns)).collect();
+    let others_ns = (!others.is_empty()).then(|| median(&mut others))?;
+    (real(ns) > (1.0 + LEAST_MORE) * others_ns).then(|| PhaseRank { rank, ns, others_ns: whole(others_ns) })
+}
+
 pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget], steps: &Steps) -> Vec<Phase> {
     let texts = tables.paths.texts();
     let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: names_of(text), ..Phase::default() }).collect();
@@ -381,7 +391,7 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
         phase.budget = *budget;
     }
     for (phase, times_ns) in phases.iter_mut().zip(times_ns) {
-        phase.longest = PhaseRank::longest(times_ns);
+        phase.longest = longest(times_ns);
     }
     // Remove numbers that are not paths: names of communicators share the numbering.
     phases.retain(|phase| phase.ranges + phase.operations > 0);

@@ -18,6 +18,7 @@ use nccl_events::archive::Timing;
 use nccl_events::ids::{index as large, index_u32 as small};
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
+use nccl_events::versions::ALLGATHERV_WORKAROUND;
 
 /// Below this comparable share of the matched collectives, "nothing stands out" would overstate the result.
 const LEAST_COMPARABLE: f64 = 0.5;
@@ -146,9 +147,9 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
     match (among(statements), statements.counts.lost()) {
         ("", _) if !inputs.links.has_steps => {
-            format!("{nothing}; the recording is complete, but connections were not measured.")
+            format!("{nothing}; no event was lost, but connections were not measured.")
         }
-        ("", _) => format!("{nothing}; the recording is complete."),
+        ("", _) => format!("{nothing}; no event was lost."),
         (among, 0) => format!("{nothing}{among}."),
         (among, lost) => format!("{nothing}{among}; events lost: {}.", count(lost)),
     }
@@ -184,7 +185,7 @@ fn evidence(inputs: &Inputs<'_>, causes: &[Cause]) -> Vec<String> {
     lines
 }
 
-/// What the other ranks, and the run, would gain if no rank was late.
+/// What the other ranks would gain if no rank was late, also as a share of the run.
 fn gain(inputs: &Inputs<'_>) -> Option<String> {
     let Late { ranks, lost_ns, error_ns } = &inputs.lateness.late;
     let who = match ranks.as_slice() {
@@ -194,26 +195,27 @@ fn gain(inputs: &Inputs<'_>) -> Option<String> {
     };
     let others = real(inputs.ranks.len().saturating_sub(ranks.len()).max(1) as u64);
     let [each_ns, error_ns] = [lost_ns / others, error_ns / others];
-    let run_ns = real(inputs.tables.clock.length_ns(inputs.trace).max(1));
+    let length_ns = real(inputs.filter.length_ns(inputs.tables.clock.length_ns(inputs.trace)).max(1));
+    let is_part = inputs.filter.from_ns.is_some() || inputs.filter.to_ns.is_some();
+    let whole_of = if is_part { "the selected time" } else { "the run" };
     Some(format!(
-        "If {who} late, each other rank would spend {} (± {}) less in operations, {} of the run; {} in total.",
+        "If {who} late, the others would spend {} (± {}) less in operations on average, {} of {whole_of}; {} in total.",
         time(whole(each_ns)),
         time(whole(error_ns)),
-        percent(each_ns / run_ns),
+        percent(each_ns / length_ns),
         time(whole(*lost_ns))
     ))
 }
 
 /// How to have NCCL report what the verdict lacks.
 fn unreported_broadcasts(inputs: &Inputs<'_>) -> Option<String> {
-    let (blind, statements) = (&inputs.lateness.blind, &inputs.trace.statements);
-    if blind.share() <= UNCLEAR || blind.unreported < blind.unrecorded {
-        return None;
-    }
-    let unreported = statements.unreported.shown();
-    let broadcasts = unreported.iter().find(|line| line.starts_with("broadcasts"))?;
-    let workaround = broadcasts.rsplit_once("): ").map_or(broadcasts.as_str(), |(_, workaround)| workaround);
-    Some(format!("{}.", workaround.split(';').next().unwrap_or(workaround)))
+    let blind = &inputs.lateness.blind;
+    let lacks_broadcasts = || {
+        let unreported = inputs.trace.statements.unreported.shown();
+        unreported.iter().any(|line| line.ends_with(ALLGATHERV_WORKAROUND))
+    };
+    let is_unclear = blind.share() > UNCLEAR && blind.unreported >= blind.unrecorded;
+    (is_unclear && lacks_broadcasts()).then(|| format!("{ALLGATHERV_WORKAROUND}."))
 }
 
 /// Ranks that may be late beside another cause.
@@ -278,7 +280,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     if launches_only || is_short || judged.unclear > UNCLEAR || judged.series.is_empty() {
         let reason = match () {
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
-            () if is_short => format!("too few operations were recorded, {} on each rank", count(most)),
+            () if is_short => format!("too few operations were recorded, at most {} on a rank", count(most)),
             () if judged.blind.share() > UNCLEAR && judged.blind.unreported >= judged.blind.unrecorded => {
                 format!("NCCL does not report {} of the work between operations", percent(judged.blind.share()))
             }

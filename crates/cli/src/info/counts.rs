@@ -51,8 +51,8 @@ const WORDS: &[(&str, &str)] = &[
     ("ranges_lost", "beginnings, ends and marks of ranges that could not be recorded"),
 ];
 
-/// Counters of what a sound recording has: the text says these numbers elsewhere, and `--json` has them.
-pub(super) const IS_NO_LOSS: [&str; 5] = ["started", "ranges_user", "ranges_marks", "ranges_nccl", "ranges_reported"];
+/// Counters that every sound recording has, and that tell of no loss: only `--json` shows them.
+pub(super) const EXPECTED: [&str; 5] = ["started", "ranges_user", "ranges_marks", "ranges_nccl", "ranges_reported"];
 
 /// What a counter counts; its name if that is not known here.
 pub(super) fn words(name: &str) -> &str {

@@ -289,6 +289,8 @@ pub(crate) struct Durations {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Bandwidths {
+    /// Operations with a bandwidth: those that share a kernel or whose timing allows none have no bandwidth.
+    pub(crate) count: u64,
     pub(crate) median: f64,
     pub(crate) max: f64,
 }
@@ -319,7 +321,7 @@ fn durations(mut all: Vec<u64>) -> Option<Durations> {
 fn bandwidths(mut all: Vec<f64>) -> Option<Bandwidths> {
     all.sort_unstable_by(f64::total_cmp);
     let [low, high] = middle(&all)?;
-    Some(Bandwidths { median: low.midpoint(high), max: *all.last()? })
+    Some(Bandwidths { count: all.len() as u64, median: low.midpoint(high), max: *all.last()? })
 }
 
 fn middle<T: Copy>(all: &[T]) -> Option<[T; 2]> {
@@ -351,11 +353,12 @@ pub(crate) struct CommunicatorRow {
 /// One row for the communicators of one shape, with their sums.
 pub(crate) fn by_shape(rows: &[CommunicatorRow]) -> Vec<CommunicatorRow> {
     let all = rows.iter().map(|row| (row.name.as_str(), row.ranks, row.collectives.keys().cloned().gather()));
-    let shapes = analysis::results::shapes(&all.collect::<Vec<_>>());
+    let shapes = analysis::shapes(&all.collect::<Vec<_>>());
     let mut found: Vec<CommunicatorRow> = Vec::new();
     for (row, shape) in rows.iter().zip(shapes) {
-        let Some(sum) = found.iter_mut().find(|sum| sum.name == shape && shape != row.name) else {
-            let id = if shape == row.name { row.id.clone() } else { String::new() };
+        let is_alone = shape == row.name;
+        let Some(sum) = found.iter_mut().find(|sum| !is_alone && sum.name == shape) else {
+            let id = if is_alone { row.id.clone() } else { String::new() };
             found.push(CommunicatorRow { name: shape, id, ..row.clone() });
             continue;
         };

@@ -46,8 +46,8 @@ For a pair or channel, `latency` and `rate_fit` come from a regression of time o
 shown. Noise only adds time, so `latency_least` and `rate_least` use only the shortest time for each size. `rate` is \
 bytes divided by the time with at least one step in flight. `slowdown` is the time of the link's steps divided by \
 that of as many steps of the better third of comparable links; `slow_steps` counts steps that are far longer than \
-nearly all of those. `lost` is the time that all ranks would save if a link that is slow beyond chance were as fast \
-as these; it is empty for other links.
+nearly all of those. `lost` is the time that all ranks would save if the link were as fast as comparable links; only \
+links that are slow beyond chance have it.
 
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
 bandwidth of the transfer, or of the whole operation if arrivals cannot be compared, divided by that of the baseline: \

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::output;
 use crate::output::{Cell, NumberTable};
 use analysis::results::{
-    Budget, Cause, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank, Report, Run, Step, Why,
+    Baseline, Budget, Cause, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank, Report, Run,
+    Step, Why,
 };
 use analysis::units;
 use analysis::units::{count, plural, real};
@@ -154,6 +155,8 @@ fn together(classes: &[&OperationClass]) -> OperationClass {
         class.timing.iter().for_each(|(name, count)| *timing.entry(name.clone()).or_default() += count);
     }
     let Some(first) = classes.first() else { return OperationClass::default() };
+    let share = median(|class| class.baseline.map(|baseline| baseline.share));
+    let baseline = first.baseline.zip(share).map(|(baseline, share)| Baseline { share, ..baseline });
     OperationClass {
         bytes_max: classes.iter().map(|class| class.bytes_max).max().unwrap_or_default(),
         count: sum(|class| class.count),
@@ -166,6 +169,7 @@ fn together(classes: &[&OperationClass]) -> OperationClass {
         expected_share: median(|class| class.expected_share),
         timing,
         budget,
+        baseline,
         ..(*first).clone()
     }
 }

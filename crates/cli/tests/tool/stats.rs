@@ -144,7 +144,7 @@ fn the_text_says_what_its_numbers_do_not() {
     let out = stats(&scratch, &trace, &[]);
     // The first of 99 is warm-up.
     assert!(out.starts_with("Rank 1 is late: 33 % of communication time lost\n"), "{out}");
-    assert!(out.contains("If rank 1 were not late, each other rank would spend 294.0 µs (± "), "{out}");
+    assert!(out.contains("If rank 1 were not late, the others would spend 294.0 µs (± "), "{out}");
     assert!(out.contains("\ncauses of lost time (times overlap and do not add up)\n"), "{out}");
     let rank_1_stats = stats(&scratch, &trace, &["--rank", "1"]);
     let said = "\n  --rank selects rows, counts and durations; the verdict, causes, channels, anomalies, phases, \

@@ -252,7 +252,7 @@ pub struct ProcessRow {
     /// `running`, `stopped`, `gone`, `ended`, `silent`; `not-known` for an archive, or if files that would show it are
     /// damaged.
     pub process_state: Name,
-    /// Since 1970.
+    /// In ns since 1970.
     pub last_record_ns: u64,
     /// NCCL's last callback, since 1970; 0: none.
     pub last_event_ns: u64,

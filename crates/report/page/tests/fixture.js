@@ -213,7 +213,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       start_ns: 1795335322021554700, duration_ns: time, hosts: hostsOf(ranks), processes: ranks, events: 123456,
       operations: ranks * steps, instances: steps, comparable: ranks > 1 ? steps : 0, has_kernels: true,
       has_other_kernels: false, has_transfers: true, has_steps: true },
-    verdict: { finding: 'causes', is_partial: false, rest: 'Nothing else stands out; the recording is complete.',
+    verdict: { finding: 'causes', is_partial: false, rest: 'Nothing else stands out; no event was lost.',
       basis: ['200 of 200 collectives could be compared; clocks are within 6.3 µs.',
       'Lost times overlap: they do not add up.'],
     line: `Rank ${late} was late from 0.350 s to 1.050 s: 41 % of communication time lost, in \`step # > load\`` },

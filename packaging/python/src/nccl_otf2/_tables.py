@@ -96,14 +96,23 @@ def time(ns: float, _answer: Mapping[str, Any]) -> str:
 
 
 def size(number: int, _answer: Mapping[str, Any]) -> str:
-    value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
-    while value >= 1024 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{value:.{0 if value.is_integer() else 2}f} {units[0]}"
+    value, units = number, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while value >= 1024 and value % 1024 == 0 and len(units) > 1:
+        value, units = value // 1024, units[1:]
+    if value < 10_000:
+        return f"{value} {units[0]}"
+    rest = float(value)
+    while rest >= 1024 and len(units) > 1:
+        rest, units = rest / 1024, units[1:]
+    return f"{rest:.2f} {units[0]}"
 
 
 def bandwidth(bytes_per_second: float, _answer: Mapping[str, Any]) -> str:
-    return f"{bytes_per_second / 1e9:.3f} GB/s"
+    if bytes_per_second < 1e3:
+        return f"{bytes_per_second:.0f} B/s"
+    if bytes_per_second < 1e6:
+        return f"{bytes_per_second / 1e3:.1f} kB/s"
+    return f"{bytes_per_second / 1e6:.1f} MB/s" if bytes_per_second < 1e9 else f"{bytes_per_second / 1e9:.2f} GB/s"
 
 
 def count(number: int, _answer: Mapping[str, Any]) -> str:

@@ -150,7 +150,7 @@ pub(crate) enum End {
     Stuck,
     /// Three communicators, destroyed in an order that is neither that of making them nor the same on all ranks
     Order,
-    /// The process ends without a word to NCCL
+    /// The process exits without destroying its communicators
     Exit,
 }
 
@@ -228,7 +228,7 @@ Words of a program (--program 'A.ar sync; A.ar kill'):
   A.split/B      ncclCommSplit: those that call it are in B
   A.destroy, A.abort   what is left at the end is destroyed
   wait:0.5       sleeps for so many seconds; `sleep` for ever
-  exit, kill, stop     the process exits without a word to NCCL, kills itself, stops itself
+  exit, kill, stop     the process exits without destroying its communicators, kills itself, stops itself
   NAME=VALUE     a variable of the rank's process, from its start
 
 Exit status:

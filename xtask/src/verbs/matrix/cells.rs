@@ -124,7 +124,11 @@ pub(super) const CELLS: &[Cell] = &[
             "aborted while rank 0 is in an all-reduce that nobody joins",
         )
     },
-    cell("exit", "--procs 2 --threads 2 --end exit --exact", "the processes end without a word to NCCL"),
+    cell(
+        "exit",
+        "--procs 2 --threads 2 --end exit --exact",
+        "the processes exit without destroying their communicators",
+    ),
     cell(
         "graph",
         "--procs 2 --threads 2 --ops graph --rounds 2 --exact",
