@@ -71,7 +71,7 @@ export function measured(store, { begin, end }, isChosen, isAlone) {
       number(sum.count)}</td><td class="n">${duration(sum.ns || null)}</td><td class="n">${duration(
       sum.waiting || null)}</td></tr>`)}
     </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not
-    ended, for ${duration(names.reduce((all, [, { open }]) => all + open, 0))} in sum.</p>`}
+    ended, for ${duration(names.reduce((all, [, { open }]) => all + open, 0))} in total.</p>`}
     ${!complete && html`<p class="u">From shares of time: not all of its events are loaded.</p>`}${
     !isAlone && waited(store, byRow, end - begin)}</div>${
     isAlone && html`<div>${waited(store, byRow, end - begin)}</div>`}`;

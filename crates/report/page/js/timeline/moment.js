@@ -5,6 +5,7 @@ import { html } from '#page/html';
 import { beginOf, fullName, locationOf, related } from '#page/timeline/related';
 
 /** @typedef {import('../../model').Report} Report */
+/** @typedef {import('../../model').Model} Model */
 /** @typedef {import('#page/timeline/store').Store} Store */
 /** @typedef {import('#page/timeline/store').Item} Item */
 
@@ -16,15 +17,16 @@ const COLLECTIVES = 4;
 
 /**
  * The time to show at first; null where nothing stands out.
- * @param {Report} report @param {Store} store
+ * @param {Report} report @param {Store} store @param {Model['hang']} hang
  * @returns {Moment | null}
  */
-export function momentOf({ verdict, causes, anomalies, run }, store) {
+export function momentOf({ verdict, causes, anomalies, run }, store, hang) {
   const { begin_ns: from, duration_ns: to } = store.timeline;
   const cause = causes[0] ?? null;
   if (verdict.finding === 'unfinished') {
-    const since = cause?.since_ns ?? null;
-    return since === null ? null : spanOf(Math.max(from, since - (to - since) * 0.08), to);
+    const waits = (hang?.communicators ?? []).flatMap(({ sequences }) => sequences.map((one) => one.waited_ns ?? 0));
+    const longest = Math.max(0, ...waits);
+    return longest === 0 ? null : spanOf(Math.max(from, to - longest * 1.08), to);
   }
   if (!cause && verdict.finding !== 'pauses') return null;
   const busy = store.busy();
@@ -101,5 +103,5 @@ export function sentenceOf(store, item) {
   const waited = others.reduce((sum, { events, at }) => sum + Math.max(0, events.waiting[at]), 0);
   return html`<b>${capital(store.timeline.rows[locationOf(store, last).row].name)} comes ${
     duration(beginOf(last) - Math.max(...others.map(beginOf)))} after the others to ${fullName(store, last)}; they
-    wait ${duration(waited)} in sum.</b>`;
+    wait ${duration(waited)} in total.</b>`;
 }

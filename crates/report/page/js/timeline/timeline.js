@@ -155,8 +155,8 @@ export class TimelineView {
 
   /** Shows what the verdict speaks of, at its worst. */
   async openMoment() {
-    const { store, view, model: { report } } = this;
-    const found = momentOf(report, store);
+    const { store, view, model: { report, hang } } = this;
+    const found = momentOf(report, store, hang);
     if (found) this.show(found.begin, found.end);
     await store.need(view.begin, view.end);
     const isHang = report.verdict.finding === 'unfinished';

@@ -10,7 +10,7 @@ import { beginOf, fullName, locationOf, nameOf, related } from '#page/timeline/r
 import { layout, rowAt } from '#page/timeline/rows';
 import { matcher } from '#page/timeline/search';
 import { Store } from '#page/timeline/store';
-import { encodeChunk, job } from '../fixture.js';
+import { encodeChunk, hangReport, job } from '../fixture.js';
 
 const given = job({ ranks: 16, steps: 40, perChunk: 500 });
 
@@ -151,14 +151,22 @@ test('the moment that matters is where ranks waited most for the rank that the v
   const store = await opened();
   const { report } = given.model;
   report.anomalies = [];
-  const found = momentOf(report, store);
+  const found = momentOf(report, store, null);
   assert.ok(found && found.begin >= report.causes[0].since_ns);
   assert.ok(found.end - found.begin < store.timeline.duration_ns / 4);
   await store.need(found.begin, found.end);
   const item = worstIn(store, found, 11);
   assert.equal(item && locationOf(store, item).row, 11);
   assert.match(sentenceOf(store, /** @type {any} */ (item))?.text ?? '', /Rank 11 comes 3\.\d+.ms after the others/);
-  assert.equal(momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding: 'healthy' } }, store), null);
+  assert.equal(momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding: 'healthy' } }, store, null), null);
+  // A hang begins with its longest wait.
+  const finding = /** @type {const} */ ('unfinished');
+  const hang = hangReport();
+  hang.communicators[0].sequences[0].waited_ns = store.timeline.duration_ns / 4;
+  const hung = momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding } }, store,
+    /** @type {any} */ (hang));
+  assert.equal(Math.round((hung?.begin ?? 0) / store.timeline.duration_ns * 100), 73);
+  assert.equal(hung?.end, store.timeline.duration_ns);
 });
 
 test('a range has the number of its name, an operation that of NCCL', async () => {
