@@ -158,7 +158,8 @@ test('the moment that matters is where ranks waited most for the rank that the v
   const item = worstIn(store, found, 11);
   assert.equal(item && locationOf(store, item).row, 11);
   assert.match(sentenceOf(store, /** @type {any} */ (item))?.text ?? '', /Rank 11 comes 3\.\d+.ms after the others/);
-  assert.equal(momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding: 'healthy' } }, store, null), null);
+  const healthy = { ...report, causes: [], verdict: { ...report.verdict, finding: /** @type {const} */ ('healthy') } };
+  assert.equal(momentOf(healthy, store, null), null);
   // A hang begins with its longest wait.
   const finding = /** @type {const} */ ('unfinished');
   const hang = hangReport();
