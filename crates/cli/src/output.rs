@@ -325,7 +325,7 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// An indented sentence; on a terminal in lines that fit. In a pipe it stays one line, so that it can be searched for.
+    /// An indented sentence; on a terminal in lines that fit. In a pipe it stays one line, which grep finds whole.
     pub(crate) fn sentence(&mut self, text: &str) {
         let text = visible(text);
         let width = width_of(&Term::stdout()).unwrap_or(usize::MAX);

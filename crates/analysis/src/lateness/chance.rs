@@ -342,8 +342,8 @@ const MOST_BLOCKS: usize = 4096;
 /// The columns on which long values fall, with the probability that they do by chance: in each block, each column that
 /// is not out may have drawn each value. A block is as long as the memory of the other columns.
 ///
-/// Two columns that are slow from a time on look like noise with a long memory. With `least_calm`, the memory is therefore
-/// that of the columns with the smallest sums, if there are as many; this is wrong for noise in spells.
+/// Two columns that are slow from a time on look like noise with a long memory. With `least_calm`, the memory is
+/// therefore that of the columns with the smallest sums, if there are as many; this is wrong for noise in spells.
 pub(crate) fn exchange(excess: &Table, is_out: &mut [bool], least_calm: Option<usize>) -> Vec<(usize, f64)> {
     let (rows, columns) = (excess.rows(), excess.columns);
     let mut found: Vec<(usize, f64)> = Vec::new();

@@ -399,8 +399,8 @@ const NOISES: [Noise; 18] = [
     }),
 ];
 
-/// For each kind of noise, how many of the seeds name a rank: with one meeting a round, and with three, the last of which
-/// follows at once.
+/// For each kind of noise, how many of the seeds name a rank: with one meeting a round, and with three, of which the
+/// last follows at once.
 fn accused(seeds: u64) -> Vec<(&'static str, [u64; 2])> {
     let of_noise = |(name, ranks, noise): &Noise| {
         let is_accused = |seed: u64, parts: &[f64]| {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::units::plural;
 
-/// The shape of each communicator, see [`crate::results::Communicator::shape`]: from names, numbers of ranks and functions.
+/// The shape of each communicator, given its name, number of ranks and functions: see
+/// [`crate::results::Communicator::shape`].
 pub fn shapes<'a>(communicators: &[(&'a str, u64, BTreeSet<String>)]) -> Vec<String> {
     // "world split 12 (8)" and "world split 7 (8)" differ in numbers only, and so do ids.
     let stem = |name: &'a str| {

@@ -240,8 +240,8 @@ fn few_have_bandwidth(classes: &[OperationClass]) -> Option<String> {
     numbers.iter().any(|(with, ended)| 2 * with < *ended).then(|| {
         let (with, ended) = numbers.iter().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
         format!(
-            "busbw and transfer_busbw are those of {} of {} collectives: the others share a kernel, lack ranks, or were \
-             not measured",
+            "busbw and transfer_busbw are those of {} of {} collectives: the others share a kernel, lack ranks, or \
+             were not measured",
             count(with),
             count(ended)
         )
