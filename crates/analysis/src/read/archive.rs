@@ -13,7 +13,7 @@ use nccl_events::schema::attribute::AttributeId;
 use nccl_events::schema::carriers::{Carrier, Value};
 use nccl_events::schema::definition::DefinitionProperty;
 use nccl_events::schema::{Statements, definition};
-use nccl_events::sort::Gather;
+use nccl_events::sort::{Gather, sort_by_key};
 use otf2::{
     Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, EventKind, GroupRef, GroupType,
     LocationGroupRef, LocationGroupType, LocationRef, Paradigm, RegionRef, StringRef, SystemTreeDomain,
@@ -545,7 +545,15 @@ pub(crate) struct Locations {
 impl Locations {
     pub(crate) fn new(definitions: &Definitions, communicators: &Communicators) -> Self {
         let mut found = Self::default();
-        found.ranks.extend(communicators.ranks.iter().map(|((location, comm), rank)| (*location, (*comm, *rank))));
+        // Score-P has a process in several communicators, and in its teams of threads: MPI's largest one has the job's
+        // ranks.
+        let size_of = |comm: &CommRef| {
+            let group = definitions.comms.get(comm).and_then(|comm| definitions.groups.get(&comm.group));
+            group.map(|group| (group.paradigm == Paradigm::Mpi, group.members.len()))
+        };
+        let mut ranks: Vec<_> = communicators.ranks.iter().collect();
+        sort_by_key(&mut ranks, |((_, comm), _)| size_of(comm));
+        found.ranks.extend(ranks.into_iter().map(|((location, comm), rank)| (*location, (*comm, *rank))));
         for (location, definition) in &definitions.locations {
             let kind = stated(definitions, &definition.properties, definition::LocationKind);
             found.kinds.extend(kind.map(|kind| (*location, kind)));

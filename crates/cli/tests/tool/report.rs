@@ -123,6 +123,9 @@ fn jobs_of_all_sorts_have_pages() {
     let score_p = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample/traces.otf2");
     assert!(events(&page_of(&scratch, &score_p)) > 100);
     keep(&scratch.join("model.html"), "score-p");
+    // Ranks are those of the job, not those of a process's team of threads.
+    let printed = scratch.ends([Path::new("print"), &score_p]).with_code(0);
+    printed.assert_prints("Master thread     MPI_COMM_WORLD 3 ");
 }
 
 /// The directory of a page is made, as that of an export is.

@@ -38,8 +38,8 @@ async function report(model) {
   const store = new Store(model.timeline, data, () => view?.redraw());
   await store.open();
   verdict(model);
-  view = new TimelineView(model, store);
-  const goTo = view.goTo.bind(view);
+  if (store.count > 0) view = new TimelineView(model, store);
+  const goTo = (/** @type {Parameters<TimelineView['goTo']>} */ ...to) => view?.goTo(...to);
   // Who, which link, which phase; the rest is folded.
   hang(model);
   timeByRank(model);

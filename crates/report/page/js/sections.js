@@ -169,7 +169,7 @@ export function completeness({ report }) {
   const whole = isWhole(found);
   const heading = 'What was seen, what is missing, how exact it is';
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
-    kinds.length === 0 ? 'The archive does not say' : whole ? 'Everything that NCCL reported is here' :
+    kinds.length === 0 ? 'The archive does not say what was lost' : whole ? 'Everything that NCCL reported is here' :
       missing(found)}</b>${sum('unfinished') > 0 && html`; ${
     number(sum('unfinished'))} events had not ended when the recording did`}.`, { open: !whole });
   const absent = unrecorded(report);

@@ -36,7 +36,8 @@ export function legend({ names, ranges, locations }) {
   }
   const grey = own.filter((name) => functionIn(name) === null && !isNccl(name));
   const isProxy = (/** @type {string} */ name) => PROXY.test(name);
-  const others = [!grey.every(isProxy) && 'other kernels', grey.some(isProxy) && 'proxy thread'].filter(Boolean);
+  const rest = kinds.has('kernel') ? 'other kernels' : 'other regions';
+  const others = [!grey.every(isProxy) && rest, grey.some(isProxy) && 'proxy thread'].filter(Boolean);
   const found = [...functions].map(([colour, all]) => ({ colour, label: some([...all]) }));
   if (others.length > 0) found.push({ colour: 'var(--kernel)', label: others.join(', ') });
   if (names.includes(LAUNCH)) found.push({ colour: 'var(--launch)', label: 'launch' });

@@ -97,11 +97,13 @@ function inside(locations, where, all, push) {
     const groups = grouped(of(kinds), (location) => name || label(groupOf(location), location.kind));
     for (const [text, members] of groups) together(text, kinds[0], members);
   }
-  const rest = of(MORE);
-  if (rest.length === 0) return;
-  const text = all ? 'fewer rows' : 'more rows';
-  push({ ...where, what: 'more', height: 16, label: text, locations: [], lane: 0, open: all });
-  if (!all) return;
+  if (of(MORE).length === 0) return;
+  // Of other tools' threads there is nothing to show first.
+  if (of(FIRST.flatMap(([, kinds]) => kinds)).length > 0) {
+    const text = all ? 'fewer rows' : 'more rows';
+    push({ ...where, what: 'more', height: 16, label: text, locations: [], lane: 0, open: all });
+    if (!all) return;
+  }
   for (const kind of MORE) {
     for (const [group, members] of grouped(of([kind]), groupOf)) {
       const height = Math.max(LANES[kind] < 8 ? 14 : LANES[kind], LANES[kind] * members.length + 3);

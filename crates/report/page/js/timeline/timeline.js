@@ -44,7 +44,10 @@ export class TimelineView {
     const link = report.causes[0]?.link ?? null;
     const ends = timeline.rows.flatMap(({ rank }, at) =>
       (rank !== null && (rank === link?.from || rank === link?.to) ? [at] : []));
-    this.open = new Set(ends.length > 0 ? ends : row >= 0 ? [row] : timeline.rows.length === 1 ? [0] : []);
+    // Without operations a closed rank shows nothing.
+    const first = report.run.operations > 0 ? 1 : OPEN_RANKS;
+    this.open = new Set(ends.length > 0 ? ends : row >= 0 ? [row] :
+      timeline.rows.length <= first ? timeline.rows.keys() : []);
     /** Ranks with all their rows. */
     this.all = new Set();
     this.model = model;
@@ -80,7 +83,8 @@ export class TimelineView {
       </span>
       ${BUTTONS.map(([key, label, name]) => html`<button type="button" data-key="${key}" aria-label="${name}">${label}
       </button>`)}`);
-    fill(add(element, 'div', 'keys'), html`<span class="key"><i class="hatched"></i>waiting for the last rank</span>
+    fill(add(element, 'div', 'keys'), html`${this.model.report.run.operations > 0 && html`<span class="key"><i
+      class="hatched"></i>waiting for the last rank</span>`}
       ${this.store.unfinished.size > 0 && html`<span class="key"><i class="unfinished"></i>not ended when the recording
       did (as waiting where shares of time are drawn)</span>`}${
       legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
@@ -166,7 +170,7 @@ export class TimelineView {
     fill(byId('moment'), item && sentenceOf(store, item) || (isHang && found ?
       html`<b>From the last operations that all ranks ended to the end of the recording.</b>` :
       html`${found ? `From ${duration(view.begin)} to ${duration(view.end)}` :
-        'From the first operation to the last'}.`));
+        report.run.operations > 0 ? 'From the first operation to the last' : 'The whole run'}.`));
     this.drawNow();
     this.tell();
   }
