@@ -52,14 +52,18 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             plural(inputs.lateness.by_lengths, "collective", "collectives")
         ));
     }
-    if comparable < matched {
+    if comparable == 0 && matched > 0 {
+        basis.push("Arrivals could not be compared in any collective.".to_owned());
+    } else if comparable < matched {
         basis.push(format!(
             "Arrivals could be compared in only {} of {}.",
             count(comparable),
             plural(matched, "collective", "collectives")
         ));
     }
-    basis.push(clocks.sentence.clone());
+    if comparable == matched || clocks.uncertainty_ns.is_some() || !clocks.unknown.is_empty() {
+        basis.push(clocks.sentence.clone());
+    }
     if budget.operations_ns > 0 {
         let parts = [
             (budget.waiting_ns, "waiting"),

@@ -47,7 +47,8 @@ export function phases({ report }) {
       cell: (row) => gigabytes(rate(row)) },
     { title: html`in<br>operations`, number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => duration(row.budget.operations_ns || null) },
-    { title: 'waiting', number: true, key: waiting, cell: (row) => duration(row.budget.operations_ns && waiting(row)) },
+    { title: 'waiting', number: true, key: waiting,
+      cell: (row) => duration(row.budget.operations_ns > 0 ? waiting(row) : null) },
     { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },
   ], rows, { sort: [8, -1], limit: SHOWN,
     mark: (row) => blamed !== null && pathText(row.path) === pathText(blamed.path) });
