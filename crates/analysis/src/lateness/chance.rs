@@ -52,6 +52,22 @@ impl Table {
         found
     }
 
+    /// What each value exceeds the median of the others in its row by.
+    pub(crate) fn excess_over_others(&self) -> Self {
+        let mut found = Self::new(self.columns);
+        for row in (0..self.rows()).map(|row| self.row(row)) {
+            let mut known: Vec<f64> = row.iter().copied().filter(|value| !value.is_nan()).collect();
+            known.sort_unstable_by(f64::total_cmp);
+            found.values.extend(row.iter().map(|value| {
+                let place = known.partition_point(|other| other < value);
+                let other = |at: usize| known.get(at + usize::from(at >= place)).copied().unwrap_or(f64::NAN);
+                let others = known.len().saturating_sub(1);
+                value - f64::midpoint(other(others.saturating_sub(1) / 2), other(others / 2))
+            }));
+        }
+        found
+    }
+
     pub(crate) fn of_columns(&self, columns: &[usize]) -> Self {
         let mut found = Self::new(columns.len());
         for row in (0..self.rows()).map(|row| self.row(row)) {

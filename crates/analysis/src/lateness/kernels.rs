@@ -103,12 +103,12 @@ impl Kernels {
         &self.all[self.ranks[large(rank)].clone()]
     }
 
-    /// The kernels of a rank that begin in a time, with their numbers.
+    /// The kernels of a rank that begin in a time, with their numbers; none if it has no length.
     pub(crate) fn between(&self, rank: u32, from_ns: u64, to_ns: u64) -> Range<usize> {
         let range = self.ranks[large(rank)].clone();
         let kernels = &self.all[range.clone()];
         let at = |ns: u64| range.start + kernels.partition_point(|kernel| kernel.start_ns < ns);
-        at(from_ns)..at(to_ns)
+        at(from_ns)..at(to_ns.max(from_ns))
     }
 
     /// The other ends that a kernel waited for: a send that ended before its receive began was buffered.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use crate::lateness::chance::{IMPROBABLE, Suspicion, Table, Test, UNLIKELY, memory, suspicions};
-use crate::lateness::kernels::{Collective, Kernels};
+use crate::lateness::kernels::{Collective, Kernel, Kernels};
 use crate::lateness::replay::Replay;
 use crate::lateness::series::{self, Blind, Series, Windows, own_gaps};
 use crate::read::NONE;
@@ -22,6 +22,8 @@ pub(crate) const LEAST_SHARE: f64 = 0.02;
 const LEAST_PART: f64 = 0.1;
 /// The most ranks that are examined, those with the most longer times first.
 const MOST_LATE: usize = 48;
+/// A rank that is late in a larger part of its series is late in all of it.
+const MOST_OF_SERIES: f64 = 0.7;
 /// The peers whose gaps are compared with those of a late rank.
 const MOST_PEERS: usize = 16;
 /// The values of peers of which the quantiles are taken.
@@ -56,11 +58,11 @@ impl LateRank {
         self.windows.iter().map(|(_, ns)| ns).sum()
     }
 
-    /// The windows in which it takes longer by at least a quarter of the longest, in order: their ends, and by how much.
-    fn long(&self) -> Vec<(u64, f64)> {
+    /// The windows in which it takes longer by at least a quarter of the longest, in order: when, and by how much.
+    fn long(&self) -> Vec<((u64, u64), f64)> {
         let longest = self.windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
         let long = self.windows.iter().zip(&self.times).filter(|((_, ns), _)| *ns > 0.25 * longest);
-        long.map(|((_, ns), (_, end_ns))| (*end_ns, *ns)).collect()
+        long.map(|((_, ns), time)| (*time, *ns)).collect()
     }
 
     /// How often it takes longer, and by how much as a rule, in ns.
@@ -69,21 +71,23 @@ impl LateRank {
         (long.len() as u64, median(&mut long))
     }
 
-    /// From when to when it was late, if that is clearly shorter than its series: the time with 94 % of what is longer.
+    /// From when to when it was late, if that is clearly shorter than its series, and more than chance: the time with
+    /// 94 % of what is longer.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
-        let long = self.long();
+        let mut long = self.long();
         let sum: f64 = long.iter().map(|(_, ns)| ns).sum();
-        let (mut before, mut from_ns, mut to_ns) = (0.0, long.first()?.0, long.last()?.0);
-        for (at_ns, ns) in &long {
-            if before <= 0.03 * sum {
-                from_ns = *at_ns;
-            }
+        let mut before = 0.0;
+        long.retain(|(_, ns)| {
+            let is_inside = before + ns > 0.03 * sum && before < 0.97 * sum;
             before += ns;
-            if before <= 0.97 * sum {
-                to_ns = *at_ns;
-            }
-        }
-        (10 * to_ns.saturating_sub(from_ns) < 7 * self.series_ns).then_some((from_ns, to_ns.max(from_ns)))
+            is_inside
+        });
+        let (((from_ns, _), _), ((_, to_ns), _)) = (long.first()?, long.last()?);
+        let part = real(to_ns.saturating_sub(*from_ns)) / real(self.series_ns.max(1));
+        // So many windows at any times are this close with this probability.
+        let count = real(long.len() as u64);
+        let chance = count * part.powf(count - 1.0) - (count - 1.0) * part.powf(count);
+        (part < MOST_OF_SERIES && chance < UNLIKELY).then_some((*from_ns, *to_ns))
     }
 }
 
@@ -156,7 +160,8 @@ fn pauses(kernels: &Kernels, operations_ns: f64) -> Option<Pauses> {
         all.extend(kind.iter().map(|(ns, rank)| (if is_pause(*ns) { ns - usual } else { 0.0 }, *rank)));
     }
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let in_collectives = kernels.all.iter().filter(|kernel| kernel.collective != NONE);
+    let is_warm_up = |kernel: &&Kernel| kernels.collectives[large(kernel.collective)].is_warm_up;
+    let in_collectives = kernels.all.iter().filter(|kernel| kernel.collective != NONE && !is_warm_up(kernel));
     let waiting = real(in_collectives.map(|kernel| kernel.wait_ns).sum());
     let (mut lost_ns, mut count) = (0.0, 0);
     for (ns, _) in all.iter().take_while(|(ns, _)| *ns > 0.0) {
@@ -183,7 +188,8 @@ fn pauses(kernels: &Kernels, operations_ns: f64) -> Option<Pauses> {
 
 /// The share of ranks' time in collectives that lack a rank, a time or an end, or in messages whose waits are unclear.
 fn missing(kernels: &Kernels, operations_ns: f64) -> f64 {
-    let incomplete = kernels.collectives.iter().filter(|one| !one.is_whole).flat_map(|one| kernels.members_of(one));
+    let is_incomplete = |one: &&Collective| !one.is_whole && !one.is_warm_up;
+    let incomplete = kernels.collectives.iter().filter(is_incomplete).flat_map(|one| kernels.members_of(one));
     let kernel = |number: &u32| &kernels.all[large(*number)];
     let ns: u64 = incomplete.map(|number| kernel(number).stop_ns - kernel(number).start_ns).sum();
     real(ns + kernels.unclear_ns) / operations_ns.max(1.0)
@@ -205,6 +211,18 @@ pub(crate) struct OwnTime {
 type Candidate = (usize, Suspicion, BTreeSet<usize>);
 
 impl Lateness {
+    /// Whether a rank's own time is longer by what would matter, if it were beyond chance.
+    pub(crate) fn is_longer(&self, own: &OwnTime) -> bool {
+        let all_ns: u64 = self.awaited_ns.iter().sum();
+        own.typical_ns.is_some_and(|ns| all_ns > 0 && ns * real(own.windows) >= LEAST_SHARE * real(all_ns))
+    }
+
+    /// Accuses nobody: too few operations were recorded.
+    pub(crate) fn accuse_nobody(&mut self) {
+        (self.late, self.perhaps, self.pauses) = (Late::default(), Late::default(), None);
+        self.own.iter_mut().for_each(|own| own.p_value = None);
+    }
+
     /// `operations_ns`: the time of all ranks in operations.
     pub(crate) fn new(kernels: &Kernels, operations_ns: f64) -> Self {
         let (series, blind) = series::find(kernels);
@@ -262,8 +280,7 @@ fn own_times(series: &[Series], ranks: usize) -> Vec<OwnTime> {
     let mut found = vec![OwnTime::default(); ranks];
     let mut windows = vec![0; ranks];
     for series in series {
-        let all: Vec<usize> = (0..series.ranks.len()).collect();
-        let excess = series.own.excess(&all);
+        let excess = series.own.excess_over_others();
         for (column, rank) in series.ranks.iter().enumerate() {
             if series.own.rows() <= windows[large(*rank)] {
                 continue;

@@ -219,9 +219,6 @@ fn add_ends(found: &mut Kernels, tables: &Tables, pairing: &Pairing, kernel_of: 
 }
 
 fn add_collectives(found: &mut Kernels, tables: &Tables, instances: &Instances, kernel_of: &[u32]) {
-    // The last of a function on a communicator: a first one without a later one is no warm-up.
-    let last: BTreeMap<(u32, u32), u64> =
-        instances.all.iter().map(|one| ((one.communicator, one.function.get()), one.sequence.unwrap_or(0))).gather();
     for (number, instance) in (0..).zip(&instances.all) {
         let kernels = instances.operations(instance).iter().map(|row| kernel_of[large(*row)]);
         let mut kernels: Vec<u32> = kernels.filter(|kernel| *kernel != NONE).collect();
@@ -233,13 +230,12 @@ fn add_collectives(found: &mut Kernels, tables: &Tables, instances: &Instances, 
             instance.arrivals.error_ns,
             Err(Incomparable::RankMissing | Incomparable::Unfinished | Incomparable::NotMeasured)
         );
-        let has_later = last.get(&(instance.communicator, instance.function.get())).is_some_and(|last| *last > 0);
         found.collectives.push(Collective {
             communicator: instance.communicator,
             flow: instance.flow,
             members: (from, small(found.members.len())),
             is_whole: is_compared && kernels.len() == tables.members.size(instance.communicator),
-            is_warm_up: instance.is_warm_up && has_later,
+            is_warm_up: instance.is_warm_up,
             error_ns,
             is_by_lengths: false,
         });

@@ -91,6 +91,34 @@ fn a_late_rank_is_named_with_what_the_others_lose() {
             assert_eq!(late(&found), [3], "{name}, {more}");
             let off = found.late.lost_ns / truth - 1.0;
             assert!(off.abs() < 0.06, "{name}, {more}: lost {} of {truth}: off by {off}", found.late.lost_ns);
+            let is_part = ["from half-way on", "the last twelfth"].contains(&name);
+            assert_eq!(found.late.ranks[0].span().is_some(), is_part, "{name}, {more}");
+        }
+    }
+}
+
+/// In short recordings the first and last long times are far from the ends.
+#[test]
+fn a_rank_that_is_late_throughout_was_not_late_for_a_while() {
+    for every in [1, 2, 3, 5] {
+        for number in (8 * every).max(12)..(8 * every).max(12) + 2 * every {
+            for first in 0..every {
+                let job = rounds(
+                    8,
+                    number,
+                    0.01,
+                    |round, rank, _| {
+                        if rank == 3 && round % every == first { real(every) } else { 0.0 }
+                    },
+                );
+                let found = judge(&job);
+                let spans = found.late.ranks.iter().map(super::late::LateRank::span);
+                assert!(
+                    spans.clone().all(|span| span.is_none()),
+                    "{every} {number} {first}: {:?}",
+                    spans.collect::<Vec<_>>()
+                );
+            }
         }
     }
 }

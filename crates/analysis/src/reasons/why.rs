@@ -124,6 +124,12 @@ impl<'a> Stages<'a> {
             let usual_ns = if times.is_empty() { 0 } else { whole(median(&mut times)) };
             *own = own.map(|ns| ns.saturating_sub(usual_ns));
         }
+        // Sends and receives have no peers: of their stages only the proportions are known.
+        let all_ns: u64 = longer.iter().flatten().sum();
+        if peers.is_empty() && all_ns > late.later_ns {
+            let part = |ns: u64| whole(real(ns) / real(all_ns) * real(late.later_ns));
+            longer = longer.map(|ns| ns.map(part));
+        }
         longer
     }
 

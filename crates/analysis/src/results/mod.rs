@@ -27,7 +27,10 @@ pub struct Report {
     pub format: u32,
     pub run: Run,
     pub verdict: Verdict,
+    /// Without warm-up, as in the tables of ranks and operations.
     pub budget: Budget,
+    /// Time in warm-up: the first collective of each function on a communicator, if more follow.
+    pub warm_up: Budget,
     /// The causes of lost time, largest loss first.
     pub causes: Vec<Cause>,
     /// Operations that took far longer than others of their class, largest loss first; at most 100.

@@ -413,7 +413,7 @@ pub struct Rank {
     /// What its own time exceeds the median of its peers by: median over comparisons, in ns.
     pub typical_ns: Option<f64>,
     /// Upper bound on the probability that chance alone gives any rank such times. Below 0.001 the rank is late, if it
-    /// costs the others 2 %; null: chance easily does.
+    /// costs the others 2 %; null: chance easily does, or the others lose nothing by it.
     pub p_value: Option<f64>,
     /// If it is late: how much longer it takes than its peers, beyond chance, in ns.
     pub longer_ns: Option<u64>,

@@ -41,6 +41,8 @@ pub(super) struct Inputs<'a> {
     pub(super) lateness: &'a Lateness,
     pub(super) links: &'a Links,
     pub(super) ranks: &'a [Rank],
+    /// On the rank that has most.
+    pub(super) most_operations: u64,
 }
 
 impl Inputs<'_> {

@@ -88,6 +88,7 @@ impl Instances {
                 found.add_repeats(tables, rows, &repeats, flow);
             }
         }
+        found.mark_warm_up();
         if filter.from_ns.is_some() || filter.to_ns.is_some() {
             found.keep(|instance| filter.wants_time(instance.arrivals.first_ns, instance.arrivals.end_ns));
         }
@@ -126,6 +127,16 @@ impl Instances {
                 from,
                 to: small(self.rows.len()),
             });
+        }
+    }
+
+    /// A first collective without a later one of its kind is no warm-up.
+    fn mark_warm_up(&mut self) {
+        let kind = |one: &Instance| (one.communicator, one.function.get());
+        let mut counts: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        self.all.iter().for_each(|one| *counts.entry(kind(one)).or_default() += 1);
+        for one in &mut self.all {
+            one.is_warm_up &= counts.get(&kind(one)).is_some_and(|count| *count > 1);
         }
     }
 
@@ -469,7 +480,8 @@ fn class(trace: &Trace, tables: &Tables, key: ClassKey, function: String, rows: 
         if let Some(collective) = collective.filter(|_| operation.has_bandwidth && duration_ns > 0) {
             let bandwidths = collective.bandwidths(operation.bytes, ranks, real(duration_ns) / 1e9);
             algorithm.push(bandwidths.0);
-            bus.push(bandwidths.1);
+            // Of one rank no byte crosses a bus.
+            bus.extend((ranks > 1).then_some(bandwidths.1));
         }
     }
     class.duration_ns = quantiles(durations);
@@ -498,6 +510,11 @@ impl Filter {
     /// Whether the filter keeps an interval from `start_ns` to `stop_ns`.
     pub fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
+    }
+
+    /// Whether it keeps all operations.
+    pub(crate) const fn is_all(&self) -> bool {
+        self.communicators.is_empty() && self.functions.is_empty() && self.from_ns.is_none() && self.to_ns.is_none()
     }
 
     /// The length of the part that it keeps of a run of `length_ns`.

@@ -109,6 +109,10 @@ fn rank_row(
     let uncertainty_ns = errors.max().flatten();
     let own = lateness.own.get(number).copied().unwrap_or_default();
     let late = lateness.late.ranks.iter().find(|late| large(late.rank) == number);
+    // What costs the others nothing is not said of a rank.
+    let is_suspect = lateness.perhaps.ranks.iter().any(|late| large(late.rank) == number);
+    let is_longer = lateness.late.ranks.is_empty() && lateness.is_longer(&own);
+    let matters = late.is_some() || is_suspect || is_longer;
     let windows = |late: &LateRank| lateness.series[late.series].own.rows() as u64;
     Rank {
         name: name(trace, rank),
@@ -130,7 +134,7 @@ fn rank_row(
         awaited_ns: lateness.awaited_ns.get(number).copied().unwrap_or(0),
         own_ns: own.own_ns.map(whole),
         typical_ns: own.typical_ns,
-        p_value: own.p_value,
+        p_value: own.p_value.filter(|_| matters),
         longer_ns: late.map(|late| whole(late.longer_ns())),
         late_in: late.map(|late| real(late.usually_longer().0) / real(windows(late).max(1))),
         lost_ns: late.map(|late| whole(late.lost_ns)),

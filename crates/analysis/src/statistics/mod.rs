@@ -92,7 +92,11 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let pairing = messages.into_pairing();
     let threads = Threads::read(trace, &tables)?;
     let (kernels, rows) = recorded::kernels(trace, &tables, filter, &instances, &pairing, &threads);
-    let judged = LateRanks::new(&kernels, real(waiting.total.operations_ns));
+    let mut judged = LateRanks::new(&kernels, real(waiting.total.operations_ns));
+    let most_operations = verdict::most_operations(trace, &tables, filter);
+    if most_operations < verdict::FEWEST {
+        judged.accuse_nobody();
+    }
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::new(trace, &tables, &instances, &waiting, &judged, length_ns);
@@ -113,6 +117,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         classes: &classes,
         waiting: &waiting,
         lateness: &judged,
+        most_operations,
         links: &links,
         ranks: &ranks,
     };
@@ -125,6 +130,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         run: Run { has_transfers: links.has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
         verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
         budget: waiting.total,
+        warm_up: waiting.warm_up,
         causes,
         anomalies,
         communicators: communicators(trace, &tables, &classes.all),

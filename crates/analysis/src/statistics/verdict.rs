@@ -9,7 +9,7 @@ use crate::read::Tables;
 use crate::read::archive::{Trace, is_nccl};
 use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statistics::anomalies::Inputs;
-use crate::statistics::collectives::{Incomparable, Instances};
+use crate::statistics::collectives::{Filter, Incomparable, Instances};
 use crate::statistics::lines::{LISTED, MOST_CHARACTERS, late_line, percent, who};
 use crate::units;
 use crate::units::{count, plural, real, time, whole};
@@ -33,6 +33,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     // If few collectives are comparable, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, line) = match main {
+        _ if inputs.most_operations > 0 && inputs.most_operations < FEWEST => (Finding::Unclear, too_few(inputs)),
         Some(cause) if cause.is_late() => {
             let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
             (Finding::Causes, late_line(inputs.ranks, &late))
@@ -48,20 +49,20 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     let mut basis = evidence(inputs, causes);
     if inputs.lateness.by_lengths > 0 {
         basis.push(format!(
-            "In {} the arrivals are within the clocks' error: the shortest operation shows who came last.",
+            "In {} the clocks do not show who came last: the shortest operation does.",
             plural(inputs.lateness.by_lengths, "collective", "collectives")
         ));
     }
-    if comparable == 0 && matched > 0 {
+    if comparable == 0 && matched > 0 && clocks.unknown.is_empty() {
         basis.push("Arrivals could not be compared in any collective.".to_owned());
-    } else if comparable < matched {
+    } else if comparable > 0 && comparable < matched {
         basis.push(format!(
             "Arrivals could be compared in only {} of {}.",
             count(comparable),
             plural(matched, "collective", "collectives")
         ));
     }
-    if comparable == matched || clocks.uncertainty_ns.is_some() || !clocks.unknown.is_empty() {
+    if clocks.uncertainty_ns.is_some() || !clocks.unknown.is_empty() || statements.has_assumed_ticks() {
         basis.push(clocks.sentence.clone());
     }
     if budget.operations_ns > 0 {
@@ -74,7 +75,9 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         let parts =
             parts.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, part)| format!("{} {part}", percent(share(ns))));
         let parts: Vec<String> = parts.collect();
-        basis.push(format!("All ranks spent {} in operations: {}.", time(budget.operations_ns), parts.join(", ")));
+        let after = if inputs.waiting.warm_up.operations_ns > 0 { " after warm-up" } else { "" };
+        let all = time(budget.operations_ns);
+        basis.push(format!("All ranks spent {all} in operations{after}: {}.", parts.join(", ")));
     }
     basis.extend(perhaps_late(inputs, main));
     basis.extend(warm_up(inputs));
@@ -261,15 +264,20 @@ fn pauses_line(inputs: &Inputs<'_>, pauses: &Pauses) -> String {
 const UNCLEAR: f64 = 0.1;
 
 /// With fewer operations on each rank, what is found depends on chance.
-const FEWEST: u64 = 8;
+pub(super) const FEWEST: u64 = 8;
 
 /// The number of operations on the rank that has most.
-fn most_operations(tables: &Tables) -> u64 {
+pub(super) fn most_operations(trace: &Trace, tables: &Tables, filter: &Filter) -> u64 {
     let mut counts = vec![0; tables.members.job_ranks.len()];
-    for row in 0..tables.operations.len() {
-        counts[large(tables.job_rank(small(row)))] += 1;
+    for (row, operation) in (0..).zip(tables.operations.rows()) {
+        counts[large(tables.job_rank(row))] += u64::from(filter.wants(trace, &tables.members, &operation));
     }
     counts.into_iter().max().unwrap_or(0)
+}
+
+fn too_few(inputs: &Inputs<'_>) -> String {
+    let are = if inputs.filter.is_all() { "were recorded" } else { "are selected" };
+    format!("Cannot tell who is late: too few operations {are}, at most {} on a rank", count(inputs.most_operations))
 }
 
 /// The finding and line of a run without a cause.
@@ -277,14 +285,9 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     let (judged, budget) = (inputs.lateness, &inputs.waiting.total);
     let share = |ns: f64| percent(ns / real(budget.operations_ns.max(1)));
     let launches_only = inputs.tables.operations.rows().all(|operation| operation.timing == Some(Timing::Proxy));
-    let most = most_operations(inputs.tables);
-    let is_incomparable =
-        incomparable(inputs.instances).is_some_and(|(_, number)| 2 * number >= inputs.instances.all.len() as u64);
-    let is_short = most < FEWEST && !is_incomparable;
-    if launches_only || is_short || judged.unclear > UNCLEAR || judged.series.is_empty() {
+    if launches_only || judged.unclear > UNCLEAR || judged.series.is_empty() {
         let reason = match () {
             () if launches_only => "GPU times were not recorded; record with kernel channels".to_owned(),
-            () if is_short => format!("too few operations were recorded, at most {} on a rank", count(most)),
             () if judged.blind.share() > UNCLEAR && judged.blind.unreported >= judged.blind.unrecorded => {
                 format!("NCCL does not report {} of the work between operations", percent(judged.blind.share()))
             }
@@ -319,13 +322,12 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
     let waiting = share(real(budget.waiting_ns));
     let all_ns: u64 = judged.awaited_ns.iter().sum();
     let most = judged.awaited_ns.iter().zip(&judged.own).zip(inputs.ranks).max_by_key(|((ns, _), _)| **ns);
-    // Its own time is longer by what would matter, if it were beyond chance.
-    let is_longer =
-        |own: &OwnTime| own.typical_ns.is_some_and(|ns| ns * real(own.windows) >= LEAST_SHARE * real(all_ns));
+    let is_longer = |own: &OwnTime| judged.is_longer(own);
     let most = most.filter(|((ns, _), _)| 2 * **ns > all_ns);
     if let Some(((ns, own), rank)) = most
         && own.p_value.is_some_and(|p_value| p_value < IMPROBABLE)
         && real(*ns) >= LEAST_SHARE * real(budget.operations_ns)
+        && is_longer(own)
     {
         let name = units::capital(&rank.name);
         let sentence = format!("{name} takes longer than its peers, but it is unclear how much time the others lose");
@@ -366,7 +368,7 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
             number => format!("the first collectives of each function ({})", count(number as u64)),
         };
         let communicators = plural(communicators.len() as u64, "communicator", "communicators");
-        format!("Not judged for lateness, as warm-up: {first} on {communicators}, {} of all ranks.", time(time_ns))
+        format!("Not judged, as warm-up: {first} on {communicators}, {} of all ranks.", time(time_ns))
     })
 }
 

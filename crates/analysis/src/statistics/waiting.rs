@@ -32,9 +32,9 @@ pub(super) struct InstanceTime {
 /// Time by rank, by class and by the rank that was waited for.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Sum over all ranks. Every share of lost time is relative to its `operations_ns`.
+    /// Sum over all ranks, without warm-up. Every share of lost time is relative to its `operations_ns`.
     pub(super) total: Budget,
-    /// The part spent in the first collectives of communicators.
+    /// Time in the first collectives of communicators, which is in none of the other times but those of the program.
     pub(super) warm_up: Budget,
     pub(super) ranks: Vec<Budget>,
     pub(super) classes: Vec<Budget>,
@@ -120,22 +120,23 @@ impl Waiting {
     }
 
     fn add(&mut self, tables: &Tables, instances: &Instances, rank: usize, part: &TimePart) {
+        if let Some(number) = part.instance {
+            let instance_time = &mut self.instances[large(number)];
+            instance_time.time_ns += part.budget.operations_ns;
+            instance_time.waiting_ns += part.budget.waiting_ns;
+            let instance = &instances.all[large(number)];
+            if instance.is_warm_up {
+                self.warm_up += part.budget;
+                return;
+            }
+            if let Some(last) = instance.last {
+                self.caused[large(tables.members.row(last).job_rank)] += part.budget.waiting_ns;
+            }
+        }
         self.total += part.budget;
         self.ranks[rank] += part.budget;
         if let Some(class) = self.classes.get_mut(large(part.class)) {
             *class += part.budget;
-        }
-        let Some(number) = part.instance else {
-            return;
-        };
-        let instance_time = &mut self.instances[large(number)];
-        instance_time.time_ns += part.budget.operations_ns;
-        instance_time.waiting_ns += part.budget.waiting_ns;
-        let instance = &instances.all[large(number)];
-        if instance.is_warm_up {
-            self.warm_up += part.budget;
-        } else if let Some(last) = instance.last {
-            self.caused[large(tables.members.row(last).job_rank)] += part.budget.waiting_ns;
         }
     }
 }

@@ -46,15 +46,22 @@ fn waiting_and_transfer_are_exact() {
     let AnalyzedJob { ranks, report } = analyze(&Job::healthy(1));
     let (mut waiting, mut transfer) = (vec![0; 8], vec![0; 8]);
     let mut skews = BTreeMap::<u64, Vec<u64>>::new();
-    for operations in collectives(&ranks) {
+    let mut warm_up_ns = 0;
+    for (number, operations) in collectives(&ranks).enumerate() {
         let last_ns = operations.iter().map(|operation| operation.start_ns).max().unwrap();
         let first_ns = operations.iter().map(|operation| operation.start_ns).min().unwrap();
         skews.entry(operations[0].bytes).or_default().push(last_ns - first_ns);
         for (rank, operation) in operations.iter().enumerate() {
+            // The first collective is warm-up.
+            if number == 0 {
+                warm_up_ns += operation.stop_ns - operation.start_ns;
+                continue;
+            }
             waiting[rank] += last_ns - operation.start_ns;
             transfer[rank] += operation.stop_ns - last_ns;
         }
     }
+    assert_eq!(report.warm_up.operations_ns, warm_up_ns);
     for (rank, found) in report.ranks.iter().enumerate() {
         assert_eq!(found.name, format!("rank {rank}"));
         assert_eq!((found.budget.waiting_ns, found.budget.transfer_ns), (waiting[rank], transfer[rank]), "{rank}");
@@ -186,6 +193,54 @@ fn clocks_do_not_matter_for_who_is_late_but_for_waiting() {
     let report = known(None);
     assert_eq!((report.verdict.finding, report.causes[0].rank), (Finding::Causes, Some(5)));
     assert_eq!((report.budget.waiting_ns, report.run.comparable), (0, 0));
+}
+
+/// A rank that starts half a minute after the others delays the first collective, which is in no share.
+#[test]
+fn warm_up_hides_no_late_rank() {
+    let job = Job { wrong: Disturbance::LateRank { rank: 5, from: 0, ns: 400_000 }, ..Job::healthy(2) };
+    let truth = analyze(&job).report;
+    let mut ranks = play(&job);
+    let start_up_ns = 30_000_000_000;
+    for (rank, operations) in ranks.iter_mut().enumerate() {
+        for (number, operation) in operations.iter_mut().enumerate() {
+            operation.start_ns += if number > 0 || rank == 2 { start_up_ns } else { 0 };
+            operation.stop_ns += start_up_ns;
+            operation.sends.iter_mut().flatten().for_each(|step| step.sent_ns += start_up_ns);
+        }
+    }
+    let report = with_archive(&job, &ranks, |trace| analyse(trace, &Filter::default(), &()).expect("events").report);
+    assert_eq!(report.verdict.line, truth.verdict.line);
+    assert_eq!((report.budget, report.causes[0].lost_ns), (truth.budget, truth.causes[0].lost_ns));
+    assert!(report.warm_up.waiting_ns > 7 * start_up_ns - 1_000_000_000);
+}
+
+#[test]
+fn of_few_operations_nothing_is_said() {
+    let job = Job { wrong: Disturbance::LateRank { rank: 5, from: 0, ns: 4_000_000 }, ..Job::healthy(2) };
+    let few = |number| format!("Cannot tell who is late: too few operations were recorded, at most {number} on a rank");
+    for number in [1, 3, 7] {
+        let report = analyze(&Job { instances: number, ..job.clone() }).report;
+        assert_eq!((report.verdict.line, report.verdict.finding), (few(number), Finding::Unclear));
+        assert!(report.causes.is_empty() && report.ranks.iter().all(|rank| rank.p_value.is_none()), "{number}");
+    }
+    let to_ns = Some(play(&job)[0][3].start_ns);
+    let report = analyze_filtered(&job, &Filter { to_ns, ..Filter::default() }).report;
+    assert!(
+        report.verdict.line.ends_with("too few operations are selected, at most 4 on a rank"),
+        "{:?}",
+        report.verdict
+    );
+}
+
+/// Timers of some GPUs are too coarse for short operations.
+#[test]
+fn operations_without_length_are_no_fault() {
+    let job = Job { wrong: Disturbance::LateRank { rank: 5, from: 0, ns: 400_000 }, ..Job::healthy(2) };
+    let mut ranks = play(&job);
+    ranks.iter_mut().for_each(|operations| operations[20].start_ns = operations[20].stop_ns);
+    let report = with_archive(&job, &ranks, |trace| analyse(trace, &Filter::default(), &()).expect("events").report);
+    assert_eq!((report.causes.len(), report.causes[0].rank), (1, Some(5)));
 }
 
 #[test]

@@ -1,19 +1,21 @@
 //! A sheet for each question, and the cells of all sheets.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::output;
 use crate::output::{Cell, NumberTable};
+use crate::stats::SHORT;
 use analysis::results::{
-    Baseline, Budget, Cause, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank, Report, Run,
-    Step, Why,
+    Baseline, Budget, Cause, CauseKind, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank,
+    Report, Run, Step, Why,
 };
 use analysis::units;
 use analysis::units::{count, plural, real};
 use clap::ValueEnum;
 use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::index;
-use nccl_events::sort::Gather;
+use nccl_events::sort::{Gather, sort_by_key};
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,8 +59,12 @@ pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32], is_alone: bo
         TableKind::Operations => operations_by_shape(report),
         // Where no operation ended, as in a hang at the first one, no rank has a time.
         TableKind::Ranks if !is_alone && report.budget.operations_ns == 0 => NumberTable::new("ranks", &[]),
-        TableKind::Ranks => ranks(report, wanted),
+        TableKind::Ranks => ranks(report, wanted, !is_alone),
         TableKind::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
+        // What a channel lost is lost on its slow pairs, unless it is slow itself.
+        TableKind::Channels if !is_alone && !report.causes.iter().any(is_of_channel) => {
+            NumberTable::new("network, by channel", &[])
+        }
         TableKind::Channels => links("network, by channel", report, &report.channels, &[]),
         TableKind::Nic if !is_alone && report.nics.iter().all(|nic| nic.sent_bytes.is_none()) => {
             NumberTable::new("network interfaces", &[])
@@ -104,6 +110,7 @@ fn causes(report: &Report) -> NumberTable {
             ("share", |(_, row)| optional(row.share, Cell::Share)),
             ("cause", |(report, row)| text(cause(report, row))),
             ("since", |(_, row)| optional(row.since_ns, time)),
+            ("until", |(_, row)| optional(row.until_ns, time)),
             ("+sentence", |(_, row)| text(&row.sentence)),
         ],
     )
@@ -258,39 +265,53 @@ fn timing(timing: &BTreeMap<String, u64>) -> Option<String> {
     Some(timing.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "))
 }
 
-fn ranks(report: &Report, wanted: &[u32]) -> NumberTable {
+const fn is_of_channel(cause: &Cause) -> bool {
+    matches!(cause.kind, CauseKind::SlowChannel | CauseKind::SlowConnection)
+}
+
+/// `is_short`: only the first rows are shown, so late ranks come first.
+fn ranks(report: &Report, wanted: &[u32], is_short: bool) -> NumberTable {
+    // Whether anything shows who waited for whom.
+    fn is_unknown(report: &Report, rank: &Rank) -> bool {
+        let Budget { waiting_ns, transfer_ns, .. } = report.budget;
+        rank.budget.operations_ns == 0 || rank.awaited_ns == 0 && waiting_ns + transfer_ns == 0
+    }
     fn part(rank: &Rank, get: fn(&Budget) -> u64) -> Cell {
         share(get(&rank.budget), rank.budget.operations_ns)
     }
     let ranks = (0..).zip(&report.ranks).filter(|(number, _)| is_wanted(report, Some(*number), wanted));
+    let mut ranks: Vec<&Rank> = ranks.map(|(_, rank)| rank).collect();
+    if is_short && ranks.len() > SHORT {
+        sort_by_key(&mut ranks, |rank| Reverse(rank.lost_ns));
+    }
     NumberTable::from_rows(
         "ranks: their time in operations, and how late they come",
-        ranks.map(|(_, rank)| rank),
+        ranks.into_iter().map(|rank| (report, rank)),
         &[
-            ("rank", |row| text(&row.name)),
-            ("operations", |row| unless(row.budget.operations_ns == 0, time(row.budget.operations_ns))),
-            ("waiting", |row| part(row, |budget| budget.waiting_ns)),
-            ("transfer", |row| part(row, |budget| budget.transfer_ns)),
-            ("unclear", |row| part(row, |budget| budget.unclear_ns)),
-            ("awaited", |row| unless(row.budget.operations_ns == 0, time(row.awaited_ns))),
-            ("own", |row| optional(row.own_ns, time)),
-            ("typical", |row| optional(row.typical_ns, Cell::Time)),
-            ("longer", |row| optional(row.longer_ns, time)),
-            ("late_in", |row| optional(row.late_in, Cell::Share)),
-            ("lost", |row| optional(row.lost_ns, time)),
-            ("chance", |row| optional(row.p_value, Cell::Probability)),
-            ("host", |row| text(&row.host)),
-            ("+why", |row| optional(row.why.as_ref().map(reason_text), text)),
-            ("+not_compared", |row| part(row, |budget| budget.not_compared_ns)),
-            ("+alone", |row| optional(row.alone_ns, time)),
-            ("+last", |row| Cell::Count(row.last)),
-            ("+caused", |row| time(row.caused_ns)),
-            ("+collectives", |row| Cell::Count(row.instances)),
-            ("+trend_per_s", |row| optional(row.trend_ns_per_s, Cell::Time)),
-            ("+changed_at", |row| optional(row.change.map(|change| change.at_ns), time)),
-            ("+before", |row| optional(row.change.map(|change| change.before), Cell::Time)),
-            ("+after", |row| optional(row.change.map(|change| change.after), Cell::Time)),
-            ("+process", |row| text(&row.process)),
+            ("rank", |(_, row)| text(&row.name)),
+            ("operations", |(_, row)| unless(row.budget.operations_ns == 0, time(row.budget.operations_ns))),
+            ("waiting", |(_, row)| compared(&row.budget, row.budget.waiting_ns)),
+            ("transfer", |(_, row)| compared(&row.budget, row.budget.transfer_ns)),
+            ("unclear", |(_, row)| compared(&row.budget, row.budget.unclear_ns)),
+            ("awaited", |(report, row)| unless(is_unknown(report, row), time(row.awaited_ns))),
+            ("own", |(_, row)| optional(row.own_ns, time)),
+            ("typical", |(_, row)| optional(row.typical_ns, Cell::Time)),
+            ("longer", |(_, row)| optional(row.longer_ns, time)),
+            ("late_in", |(_, row)| optional(row.late_in, Cell::Share)),
+            ("lost", |(_, row)| optional(row.lost_ns, time)),
+            ("chance", |(_, row)| optional(row.p_value, Cell::Probability)),
+            ("host", |(_, row)| text(&row.host)),
+            ("+why", |(_, row)| optional(row.why.as_ref().map(reason_text), text)),
+            ("+not_compared", |(_, row)| part(row, |budget| budget.not_compared_ns)),
+            ("+alone", |(_, row)| optional(row.alone_ns, time)),
+            ("+last", |(_, row)| Cell::Count(row.last)),
+            ("+caused", |(_, row)| time(row.caused_ns)),
+            ("+collectives", |(_, row)| Cell::Count(row.instances)),
+            ("+trend_per_s", |(_, row)| optional(row.trend_ns_per_s, Cell::Time)),
+            ("+changed_at", |(_, row)| optional(row.change.map(|change| change.at_ns), time)),
+            ("+before", |(_, row)| optional(row.change.map(|change| change.before), Cell::Time)),
+            ("+after", |(_, row)| optional(row.change.map(|change| change.after), Cell::Time)),
+            ("+process", |(_, row)| text(&row.process)),
         ],
     )
 }
@@ -348,9 +369,7 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
 fn messages(report: &Report, wanted: &[u32]) -> NumberTable {
     let mut messages: Vec<_> = report.messages.iter().collect();
     messages.retain(|pair| is_wanted(report, pair.from, wanted) || is_wanted(report, pair.to, wanted));
-    nccl_events::sort::sort_by_key(&mut messages, |pair| {
-        std::cmp::Reverse(pair.late_sender_ns + pair.late_receiver_ns)
-    });
+    sort_by_key(&mut messages, |pair| Reverse(pair.late_sender_ns + pair.late_receiver_ns));
     NumberTable::from_rows(
         "messages between ranks: how long one end waited for the other",
         messages.into_iter().map(|pair| (report, pair)),
@@ -434,9 +453,7 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
         sum.budget += phase.budget;
     }
     let mut phases: Vec<Phase> = sums.into_values().collect();
-    nccl_events::sort::sort_by_key(&mut phases, |phase| {
-        std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns))
-    });
+    sort_by_key(&mut phases, |phase| Reverse((phase.budget.operations_ns, phase.ranges_ns)));
     phases
 }
 
@@ -628,9 +645,10 @@ pub(super) fn rank(report: &Report, number: u32) -> String {
     report.ranks.get(index(number)).map(|rank| rank.name.clone()).unwrap_or_default()
 }
 
-/// The share of a part; empty if nothing is compared across ranks.
+/// The share of a part; empty if nothing is known of how the time divides.
 pub(super) fn compared(budget: &Budget, part_ns: u64) -> Cell {
-    if budget.not_compared_ns == budget.operations_ns { Cell::None } else { share(part_ns, budget.operations_ns) }
+    let is_known = part_ns > 0 || budget.unclear_ns + budget.not_compared_ns < budget.operations_ns;
+    if is_known { share(part_ns, budget.operations_ns) } else { Cell::None }
 }
 
 pub(super) fn communicator(report: &Report, number: u32) -> String {
