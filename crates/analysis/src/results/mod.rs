@@ -27,9 +27,9 @@ pub struct Report {
     pub format: u32,
     pub run: Run,
     pub verdict: Verdict,
-    /// Without warm-up, as in the tables of ranks and operations.
     pub budget: Budget,
-    /// Time in warm-up: the first collective of each function on a communicator, if more follow.
+    /// The part of it in warm-up: in the first collective of each function on a communicator, if more follow. It is in no
+    /// share of lost time, and not in `ranks` and `operations`.
     pub warm_up: Budget,
     /// The causes of lost time, largest loss first.
     pub causes: Vec<Cause>,

@@ -158,7 +158,7 @@ impl Run {
 }
 
 /// How all ranks spent their time in operations that pass the filter, were measured and had ended. The parts add up to
-/// `operations_ns`, to which every share of lost time refers.
+/// `operations_ns`. Every share of lost time refers to that of the run, without warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Budget {
     /// Time in operations, summed over ranks: for each rank, the length of the union of its operations' intervals.

@@ -94,7 +94,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let (kernels, rows) = recorded::kernels(trace, &tables, filter, &instances, &pairing, &threads);
     let mut judged = LateRanks::new(&kernels, real(waiting.total.operations_ns));
     let most_operations = verdict::most_operations(trace, &tables, filter);
-    if most_operations < verdict::FEWEST {
+    if most_operations < verdict::LEAST {
         judged.accuse_nobody();
     }
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
@@ -129,7 +129,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         format: 1,
         run: Run { has_transfers: links.has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
         verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
-        budget: waiting.total,
+        budget: waiting.all(),
         warm_up: waiting.warm_up,
         causes,
         anomalies,

@@ -33,7 +33,6 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     // If few collectives are comparable, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, line) = match main {
-        _ if inputs.most_operations > 0 && inputs.most_operations < FEWEST => (Finding::Unclear, too_few(inputs)),
         Some(cause) if cause.is_late() => {
             let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late()).collect();
             (Finding::Causes, late_line(inputs.ranks, &late))
@@ -44,6 +43,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             let sentence = "No collective or message of several ranks was timed: there is nothing to compare";
             (Finding::Nothing, sentence.to_owned())
         }
+        None if inputs.most_operations < FEWEST => (Finding::Unclear, too_few(inputs)),
         None => without_cause(inputs, statements),
     };
     let mut basis = evidence(inputs, causes);
@@ -263,8 +263,10 @@ fn pauses_line(inputs: &Inputs<'_>, pauses: &Pauses) -> String {
 /// Above this share, what cannot be compared may hide anything.
 const UNCLEAR: f64 = 0.1;
 
-/// With fewer operations on each rank, what is found depends on chance.
-pub(super) const FEWEST: u64 = 8;
+/// With fewer operations on each rank, only a cause that chance does not explain is said.
+const FEWEST: u64 = 8;
+/// With fewer, no rank is said to be late.
+pub(super) const LEAST: u64 = 4;
 
 /// The number of operations on the rank that has most.
 pub(super) fn most_operations(trace: &Trace, tables: &Tables, filter: &Filter) -> u64 {

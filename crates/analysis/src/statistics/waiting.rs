@@ -97,6 +97,13 @@ impl Waiting {
         found
     }
 
+    /// Sum over all ranks, with warm-up.
+    pub(super) fn all(&self) -> Budget {
+        let mut all = self.total;
+        all += self.warm_up;
+        all
+    }
+
     fn add_pair(&mut self, tables: &Tables, wait: &Wait) {
         let is_send = wait.waits_in == WaitsIn::Send;
         let operation = tables.operations.row(large(wait.row));

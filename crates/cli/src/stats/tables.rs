@@ -58,7 +58,9 @@ pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32], is_alone: bo
         TableKind::Operations if is_alone => operations(report, &report.operations, communicator),
         TableKind::Operations => operations_by_shape(report),
         // Where no operation ended, as in a hang at the first one, no rank has a time.
-        TableKind::Ranks if !is_alone && report.budget.operations_ns == 0 => NumberTable::new("ranks", &[]),
+        TableKind::Ranks if !is_alone && report.ranks.iter().all(|rank| rank.budget.operations_ns == 0) => {
+            NumberTable::new("ranks", &[])
+        }
         TableKind::Ranks => ranks(report, wanted, !is_alone),
         TableKind::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
         // What a channel lost is lost on its slow pairs, unless it is slow itself.
