@@ -43,7 +43,9 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             let sentence = "No collective or message of several ranks was timed: there is nothing to compare";
             (Finding::Nothing, sentence.to_owned())
         }
-        None if inputs.most_operations < FEWEST => (Finding::Unclear, too_few(inputs)),
+        None if inputs.most_operations < FEWEST && !is_mostly_incomparable(instances) => {
+            (Finding::Unclear, too_few(inputs))
+        }
         None => without_cause(inputs, statements),
     };
     let mut basis = evidence(inputs, causes);
@@ -246,6 +248,11 @@ fn incomparable(instances: &Instances) -> Option<(&'static str, u64)> {
     ];
     let reasons = reasons.map(|(why, text)| (text, number(why)));
     reasons.into_iter().max_by_key(|(_, number)| *number).filter(|(_, number)| *number > 0)
+}
+
+/// Whether another recording would compare half of the collectives.
+fn is_mostly_incomparable(instances: &Instances) -> bool {
+    incomparable(instances).is_some_and(|(_, number)| 2 * number >= instances.all.len() as u64)
 }
 
 fn pauses_line(inputs: &Inputs<'_>, pauses: &Pauses) -> String {
