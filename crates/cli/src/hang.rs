@@ -172,7 +172,8 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
 fn origin(report: &Report, text: &mut Text) {
     if report.archive_events.is_some() {
         let at = output::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
-        text.line(format_args!("  (as of {at}, judged from the journals; kept in {FILE})"));
+        let source = if report.is_of_archive() { "archive" } else { "journals" };
+        text.line(format_args!("  (as of {at}, judged from the {source}; kept in {FILE})"));
     } else if report.is_of_archive() {
         text.line("  (from the archive)");
     }

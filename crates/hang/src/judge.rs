@@ -99,6 +99,8 @@ pub(crate) struct Judgement {
     pub(crate) past: Option<Finding>,
     pub(crate) mismatches: Vec<Finding>,
     pub(crate) is_unsafe: Option<Finding>,
+    /// Why the waits of a job that is over may have lasted longer than is recorded, with evidence.
+    pub(crate) cut_short: Option<(String, Vec<String>)>,
     /// The wait that lasts longest, as text, and how long it may last in a healthy job.
     pub(crate) longest: Option<(String, u64)>,
     /// Whether all members began what ranks wait in.
@@ -157,6 +159,8 @@ fn judge_moment(job: &Job, after_ns: u64) -> Judgement {
     judgement.is_unsure = !lasts && job.is_over() && longest_ns >= LONG_AT_THE_END_NS;
     if lasts || judgement.is_unsure {
         judgement.hang = Some(hang);
+    } else if job.is_over() {
+        judgement.cut_short = lines::cut_short(&graph, &died, &hang);
     }
     judgement
 }

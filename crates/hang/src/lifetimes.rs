@@ -37,13 +37,20 @@ impl<'a> DiedBeforePeers<'a> {
         let Some((comm, process)) = self.comms.get(member.0).zip(self.job.process_of_member(member)) else {
             return false;
         };
-        let is_later = process.has_clock && comm.last_ns >= process.until_ns.saturating_add(OUTLIVED_NS);
+        let is_later = self.outlived_ns(member).is_some();
         match process.state {
             RecordingState::Gone | RecordingState::Ended => comm.some_run || is_later,
             // That others are running proves nothing: this process may be, too.
             RecordingState::Unknown => is_later,
             _ => false,
         }
+    }
+
+    /// By how much others of the communicator outlived a member's process, if by more than chance.
+    pub(crate) fn outlived_ns(&self, member: Member) -> Option<u64> {
+        let (comm, process) = self.comms.get(member.0).zip(self.job.process_of_member(member))?;
+        let ns = comm.last_ns.checked_sub(process.until_ns)?;
+        (process.has_clock && ns >= OUTLIVED_NS).then_some(ns)
     }
 
     /// Whether an outlived rank had itself waited long enough: at a job's end it may be killed first, or give up.

@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
             state: if is_ended { RecordingState::Ended } else { RecordingState::Unknown },
             until_ns: last_reading_ns.max(calls.last_ns),
             last_record_ns: last_reading_ns.max(calls.last_ns),
-            last_event_ns: calls.last_ns,
+            last_event_ns: calls.last_nccl_ns,
             event_mask: Some(doubts.event_mask),
             is_whole: doubts.is_whole,
             has_clock: last_reading_ns > 0,

@@ -92,6 +92,8 @@ pub(super) struct ProcessCalls<'a> {
     made_ns: Vec<(u64, bool)>,
     pub(super) first_ns: Option<u64>,
     pub(super) last_ns: u64,
+    /// The same without the program's own ranges.
+    pub(super) last_nccl_ns: u64,
     pub(super) threads: BTreeMap<u32, ThreadCalls>,
 }
 
@@ -163,7 +165,11 @@ impl<'a> ProcessCalls<'a> {
             _ => {}
         }
         // What had not ended is shown up to the end of the recording, and is no sign of life there.
-        self.last_ns = self.last_ns.max(if is_open { start_ns } else { end_ns });
+        let last_ns = if is_open { start_ns } else { end_ns };
+        self.last_ns = self.last_ns.max(last_ns);
+        if region.class != RegionClass::User {
+            self.last_nccl_ns = self.last_nccl_ns.max(last_ns);
+        }
     }
 
     fn call(

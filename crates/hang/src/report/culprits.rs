@@ -343,7 +343,7 @@ fn more_evidence(
             lines.extend(
                 open.map(|call| format!("{} for {}", call.what, seconds(until_ns.saturating_sub(call.since_ns)))),
             );
-            lines.extend(last_event(job, process));
+            lines.extend(last_event(job, members));
         }
         Reason::Silent => {
             let ns = process.map_or(0, |process| job.now_ns.saturating_sub(process.last_record_ns));
@@ -460,11 +460,15 @@ fn made_or_ended(graph: &Graph<'_>, reason: Reason, step: Option<&StepCall>) -> 
     told
 }
 
-fn last_event(job: &Job, process: Option<&Process>) -> Option<String> {
-    let process = process.filter(|process| process.last_event_ns > 0)?;
-    let ns = process.until_ns.checked_sub(process.last_event_ns)?;
+/// When NCCL last called the plugin in the processes of these ranks, unless that is where their recording ends.
+fn last_event(job: &Job, members: &[Member]) -> Option<String> {
+    const NONE_NS: u64 = 1_000_000;
+    let processes = members.iter().filter_map(|member| job.process_of_member(*member));
+    let idle = |process: &Process| process.until_ns.checked_sub(process.last_event_ns);
+    let idle_ns = processes.filter(|process| process.last_event_ns > 0).filter_map(idle).min()?;
+    let whose = verb(members, "its process", "their processes");
     let was = tense(job, "was", "had been");
-    Some(format!("the last NCCL activity of its process {was} {} earlier", seconds(ns)))
+    (idle_ns >= NONE_NS).then(|| format!("the last NCCL activity of {whose} {was} {} earlier", seconds(idle_ns)))
 }
 
 /// A rank waits for a message that its peer never called, and another message of or for that rank waits for its other

@@ -9,6 +9,7 @@ use crate::graph::play::Meeting;
 use crate::graph::{Graph, Reason, Vertex};
 use crate::job::{Job, Member, Process, Sequence};
 use crate::judge::{Confidence, Finding, Suspect, Unreceived};
+use crate::lifetimes::DiedBeforePeers;
 use crate::report::sentences::tense;
 use crate::report::words::{MOST_EVIDENCE, comm_name, fit, operation_name, place_name, seconds, verb, who};
 use analysis::units::plural;
@@ -171,6 +172,39 @@ pub(crate) fn longest_wait(graph: &Graph<'_>) -> Option<(String, u64)> {
     };
     let wait = tense(job, "waits", "waited");
     Some((format!("{} {wait} in {} for {}", who(job, &[member]), place_name(graph, *longest), seconds(ns)), ns))
+}
+
+/// The waiting ranks whose recordings end long before those of others: how long they waited is not known.
+pub(crate) fn cut_short(
+    graph: &Graph<'_>,
+    died: &DiedBeforePeers<'_>,
+    hang: &Finding,
+) -> Option<(String, Vec<String>)> {
+    let job = graph.played.job;
+    let outlived = graph.starts.iter().filter_map(|start| {
+        let Vertex::Part(part) = *start else { return None };
+        let member = graph.played.parts.get(part)?.member;
+        Some((died.outlived_ns(member)?, *start, member))
+    });
+    let outlived: Vec<(u64, Vertex, Member)> = outlived.collect();
+    let (ns, place, (comm, _)) = outlived.iter().copied().max_by_key(|(ns, start, _)| (*ns, Reverse(*start)))?;
+    let mut members: Vec<Member> =
+        outlived.iter().map(|(_, _, member)| *member).filter(|member| member.0 == comm).collect();
+    members.sort_unstable();
+    members.dedup();
+    let line = format!(
+        "the records of {} end {} before the others', in {}",
+        who(job, &members),
+        seconds(ns),
+        place_name(graph, place)
+    );
+    let fault = hang.line.split("; ").next().filter(|_| hang.reason == Reason::NotCalled);
+    let fault = fault.map(str::to_owned);
+    let waited = verb(&members, "it waited", "they waited").to_owned();
+    let why = format!(
+        "whether {waited} until then is not recorded: the job may have hung, or was killed while it was working"
+    );
+    Some((line, fault.into_iter().chain([why]).collect()))
 }
 
 pub(crate) fn waiting_message(graph: &Graph<'_>, id: PartId, meeting: &Meeting, peer_called: bool) -> String {

@@ -162,6 +162,9 @@ fn headline(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, 
         let [text, evidence] = sentences::died(job, first, gone.len());
         return Headline::new(Kind::Died, format!("DIED: {text}")).with([evidence]);
     }
+    if let Some((text, evidence)) = &judgement.cut_short {
+        return Headline::new(Kind::Unknown, words::cut(format!("CANNOT TELL: {text}"))).with(evidence.clone());
+    }
     let after = time(after_ns);
     match (&judgement.longest, silence) {
         (Some((waits, _)), _) if judgement.is_unsure => {

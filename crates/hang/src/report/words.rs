@@ -6,6 +6,7 @@ use crate::graph::parts::{Described, Key, Operation, Part, PartStage};
 use crate::graph::play::Meeting;
 use crate::graph::{Graph, Vertex};
 use crate::job::{Actor, Job, Member, Process, Sequence};
+use analysis::units::{real, time};
 use nccl_events::rank_list;
 use nccl_events::sort::Gather;
 
@@ -22,9 +23,11 @@ pub(super) const MOST_EVIDENCE: usize = 5;
 
 /// A time span with one decimal.
 pub(super) fn seconds(ns: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
-    let seconds = ns as f64 / 1e9;
-    if ns >= 50_000_000 { format!("{seconds:.1} s") } else { format!("{:.1} ms", seconds * 1e3) }
+    match ns {
+        0..1_000_000 => time(ns),
+        1_000_000..50_000_000 => format!("{:.1} ms", real(ns) / 1e6),
+        _ => format!("{:.1} s", real(ns) / 1e9),
+    }
 }
 
 /// The line with the most telling of these ends that fits.

@@ -69,6 +69,25 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     assert!(archive.line.starts_with("CANNOT TELL: NCCL had reported nothing for 30.000 s in any of 2 processes"));
 }
 
+/// Rank 0 was killed right after its call; how long it would have waited, its recording does not say.
+#[test]
+fn a_wait_that_the_end_of_its_recording_cuts_short_is_no_all_clear() {
+    let killed = |first_ago: u64| {
+        let mut job = calls([vec![done(60), open(first_ago)], vec![done(60)]]);
+        job.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone);
+        job.processes[0].until_ns = NOW_NS - first_ago * SECOND_NS + 6_800;
+        judge(&job).verdict
+    };
+    let verdict = killed(30);
+    let line = "CANNOT TELL: the records of rank 0 end 30.0 s before the others', in ncclAllReduce #2 of world";
+    assert_eq!((verdict.kind, &*verdict.line, verdict.found), (Kind::Unknown, line, false));
+    assert_eq!(verdict.evidence[0], "rank 1 had not called ncclAllReduce #2 of world");
+    // Launchers kill ranks one after the other.
+    let verdict = killed(1);
+    let line = "No hang: rank 0 waited in ncclAllReduce #2 of world for 6.8 µs";
+    assert_eq!((verdict.kind, &*verdict.line), (Kind::Waiting, line));
+}
+
 #[test]
 fn transfers_that_report_no_end_do_not_make_ended_operations_doubtful() {
     let archive = |stage| {

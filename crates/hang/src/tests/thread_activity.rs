@@ -3,9 +3,12 @@
 use std::ffi::CStr;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use super::*;
-use crate::judge_journals;
+use crate::{judge_archive, judge_journals};
+use analysis::Trace;
+use archive::FinalizeOptions;
 use journal::clock;
 use journal::testing::{Process as Recording, ProcessIdentity, all_reduce, start};
 use journal::writer::{PermanentName, PermanentText, SlotWriter};
@@ -13,6 +16,7 @@ use nccl_events::event::{ProxyOp, Start};
 use nccl_events::ids::EventId;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 use nccl_events::{Body, Name};
+use otf2::Archive;
 use tempfile::TempDir;
 
 const NAMES: [&CStr; 12] = [
@@ -196,4 +200,27 @@ fn lost_ranges_accuse_no_rank() {
     assert_eq!(suspect(&lost), ("unrecorded", "world (4)", 3, 3));
     assert_says(&lost.verdict.line, &["whether rank 3 called ncclCommSplit is not recorded"]);
     assert_says(&lost.unknown.join("\n"), &["1 NVTX range was not recorded"]);
+}
+
+/// A rank whose program goes on without NCCL is no rank that uses NCCL.
+#[test]
+fn ranges_of_the_program_are_no_activity_of_nccl() {
+    let out = TempDir::new().expect("a directory");
+    let each = |rank: u32, process: &mut Recording| {
+        if rank < 3 {
+            process.collective(1);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        call(&mut process.main, 0, c"load_batch");
+    };
+    for rank in 0..4 {
+        record(out.path(), rank, &each).leave();
+    }
+    archive::finalize(out.path(), &FinalizeOptions::default(), &()).expect("an archive");
+    let anchor = out.path().join(archive::ANCHOR);
+    let trace = Trace::read(anchor.clone(), Archive::open(&anchor).expect("opened")).expect("read");
+    let report = judge_archive(&trace, out.path(), 0, &()).expect("a report");
+    assert_eq!(suspect(&report), ("not-called", "world (4)", 3, 3));
+    let said = report.verdict.evidence.iter().find_map(|line| line.strip_prefix("the last NCCL activity of its "));
+    assert!(said.is_some_and(|said| said.starts_with("process had been 0.")), "{:?}", report.verdict.evidence);
 }
