@@ -92,5 +92,5 @@ fn a_snapshot_of_a_flight_recording_has_a_verdict() {
     assert!(report["operations"][0]["count"].as_u64() > Some(0), "{report:#}");
     let page = run(scratch.tool(&["report", "--json"]).arg(&snapshot)).with_code(0).stdout;
     let page: Value = serde_json::from_str(&page).expect("JSON");
-    assert_eq!(page["verdict"], report["verdict"]["line"]);
+    assert_eq!(page["verdict"]["line"], report["verdict"]["line"]);
 }

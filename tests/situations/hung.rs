@@ -65,6 +65,7 @@ fn who_holds_up_a_job_is_named_however_it_ends() {
         let is_cut = ["never came", "two communicators in different orders"].contains(name);
         assert_eq!(stats.stdout.contains("The recording is incomplete"), is_cut, "{name}: {stats}");
         let top = run(tool(&scratch, "top").arg(&out).arg("--once"));
+        assert!(top.stdout.starts_with("HANG: "), "{name}: {top}");
         assert!(top.stdout.contains("the job is over") && !top.stdout.contains("cannot be read"), "{name}: {top}");
 
         let over = run(tool(&scratch, "dump").arg(&out).args(["--wait", "1"])).with_code(2);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::command_line::Exit;
 use crate::finalize::{Summary, judged};
-use crate::output::{Bar, Text};
+use crate::output::{Bar, Text, VerdictLine};
 use crate::{archives, output};
 use analysis::units::{plural, time};
 use anyhow::{Context as _, Result, bail};
@@ -157,13 +157,16 @@ pub(crate) fn read(live: &mut Live, until: Option<Instant>, settled: Option<Dura
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Line<'s> {
     format: u32,
+    /// The first line of the text; only of `top`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<VerdictLine>,
     #[serde(flatten)]
     snapshot: &'s Snapshot,
 }
 
 impl<'s> Line<'s> {
-    pub(crate) const fn new(snapshot: &'s Snapshot) -> Self {
-        Self { format: 1, snapshot }
+    pub(crate) const fn new(snapshot: &'s Snapshot, verdict: Option<VerdictLine>) -> Self {
+        Self { format: 1, verdict, snapshot }
     }
 }
 
@@ -171,20 +174,37 @@ impl<'s> Line<'s> {
 pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
     let of_processes =
         now.processes.iter().filter(|process| process.records > 0).filter_map(|process| process.problem.clone());
-    let none_here = (now.processes.is_empty() && now.processes_elsewhere > 0).then(|| {
+    now.unreadable.iter().cloned().chain(of_processes)
+}
+
+fn has_read(now: &Snapshot) -> bool {
+    now.processes.iter().any(|process| process.records > 0)
+}
+
+/// Why there is nothing to show of a job; `None` if there is something, or [`problems`] say why not.
+pub(crate) fn nothing(directory: &Path, now: &Snapshot) -> Option<String> {
+    if has_read(now) || !now.unreadable.is_empty() {
+        return None;
+    }
+    let (shown, word) = (directory.display(), shell_word(directory));
+    Some(if archives::is_archive(directory) {
+        format!("{shown}: no journal to follow here, only a finished archive: `nccl-otf2 stats {word}` shows it")
+    } else if now.processes_elsewhere > 0 {
         let elsewhere = plural(now.processes_elsewhere, "process is", "processes are");
         format!(
-            "no process of this host to follow: {elsewhere} on other hosts or of other boots, and can be followed \
-            only there"
+            "{shown}: no process of this host to follow: {elsewhere} on other hosts or of other boots, and can be \
+            followed only there"
         )
-    });
-    now.unreadable.iter().cloned().chain(of_processes).chain(none_here)
+    } else if now.processes_missed > 0 {
+        format!("{shown}: no journal to follow here: they were removed; `nccl-otf2 finalize {word}` makes the archive")
+    } else {
+        format!("{shown}: no process has recorded anything yet")
+    })
 }
 
 /// The exit code of a single look: there must be something that can be read.
 pub(crate) fn exit(now: &Snapshot) -> Exit {
-    let has_none = !now.unreadable.is_empty() && now.processes.iter().all(|process| process.records == 0);
-    if has_none { Exit::CannotDo } else { Exit::Well }
+    if has_read(now) { Exit::Well } else { Exit::CannotDo }
 }
 
 /// A note for a job without running processes.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command_line::Exit;
 use crate::finalize::{make_parent, refuse_irreplaceable};
-use crate::output::{Bar, Text};
+use crate::output::{Bar, Text, VerdictLine};
 use crate::select::Select;
 use crate::{archives, command_line, finalize, output};
 use analysis::results::Outcome;
@@ -89,8 +89,8 @@ pub(crate) struct Summary {
     /// The folder of events beside the page; null without one.
     folder: Option<String>,
     files: usize,
-    /// The first sentence of the page.
-    verdict: String,
+    /// The first line of the page.
+    verdict: VerdictLine,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -98,7 +98,7 @@ pub(crate) struct DiffSummary {
     page: String,
     bytes: usize,
     outcome: Outcome,
-    verdict: String,
+    verdict: VerdictLine,
 }
 
 pub(crate) fn report(request: &Request) -> Result<Exit> {
@@ -125,7 +125,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     if !request.select.rank.is_empty() {
         analysis.report.verdict.basis.push(finalize::OF_ALL_RANKS.to_owned());
     }
-    let verdict = analysis.report.verdict.line.clone();
+    let verdict = VerdictLine { line: analysis.report.verdict.line.clone() };
     let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
     let most_bytes = request.size.saturating_mul(1_000_000);
     let options =
@@ -148,7 +148,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     if request.json {
         output::json(&summary)?;
     } else {
-        output::text(&text(&summary.verdict, &summary.page, bytes, &more))?;
+        output::text(&text(&summary.verdict.line, &summary.page, bytes, &more))?;
     }
     Ok(Exit::Well)
 }
@@ -162,11 +162,11 @@ fn report_comparison(request: &Request, other: &Path, tool: &str) -> Result<Exit
     let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", request.path.display(), other.display()));
     let bytes = report_page::write_comparison(&comparison, &output, &title, tool)?;
     let (page, outcome) = (output.display().to_string(), comparison.outcome);
-    let summary = DiffSummary { page, bytes, outcome, verdict: comparison.sentence };
+    let summary = DiffSummary { page, bytes, outcome, verdict: VerdictLine { line: comparison.sentence } };
     if request.json {
         output::json(&summary)?;
     } else {
-        output::text(&text(&summary.verdict, &summary.page, bytes, ""))?;
+        output::text(&text(&summary.verdict.line, &summary.page, bytes, ""))?;
     }
     Ok(Exit::Well)
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use crate::command_line::Exit;
-use crate::dump::{Line, exit, over, problems, read};
+use crate::dump::{Line, exit, nothing, over, problems, read};
 use crate::metrics::http::{Collector, Format, Latest, Names, OutputErrors, Page, Server, shown};
 use crate::{archives, output};
 use anyhow::{Context as _, Result, bail};
@@ -59,10 +59,12 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
             own.iter().for_each(|own| label.clone_from(own));
         }
         outputs.publish(&snapshot)?;
-        problems(&snapshot).filter(|text| noted.insert(text.clone())).for_each(output::note);
-        if request.once {
+        let is_told = request.once || snapshot.processes_elsewhere > 0;
+        let nothing = nothing(&request.directory, &snapshot).filter(|_| is_told);
+        if request.once && nothing.is_none() {
             over(&snapshot).iter().for_each(output::note);
         }
+        problems(&snapshot).chain(nothing).filter(|text| noted.insert(text.clone())).for_each(output::note);
         if request.once || stop.load(Ordering::Relaxed) || !outputs.has_any() {
             outputs.end()?;
             return Ok(if request.once { exit(&snapshot) } else { Exit::Well });
@@ -145,7 +147,7 @@ impl Outputs {
             sender.send(snapshot.at_ns, &snapshot.job.host, &page.families);
         }
         if self.json {
-            let line = serde_json::to_string(&Line::new(snapshot)).context("cannot write JSON")?;
+            let line = serde_json::to_string(&Line::new(snapshot, None)).context("cannot write JSON")?;
             match writeln!(io::stdout().lock(), "{line}") {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.json = false,
                 written => written.context("cannot write to stdout")?,

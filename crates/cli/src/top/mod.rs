@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use std::{io, panic, thread};
 
 use crate::command_line::Exit;
-use crate::dump::{Line, exit, over, problems, read};
-use crate::finalize::{AFTER_SECONDS, ns};
-use crate::output::{NumberTable, Text, seconds};
+use crate::dump::{Line, exit, nothing, over, problems, read};
+use crate::finalize::{AFTER_SECONDS, judge_job, ns};
+use crate::output::{NumberTable, Text, VerdictLine, seconds};
 use crate::top::tables::{EarlierTotals, View};
 use crate::{archives, output};
 use analysis::units::{bytes, plural, time};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use console::{Key, Term, truncate_str};
 use jiff::Timestamp;
@@ -45,8 +45,8 @@ largest first; PgUp and PgDn (Space) show more rows.
 
 busbw and algbw are medians over the ranks of the operations that moved most bytes in the interval; they are empty if \
 the timing does not measure work. Who came last is known only if all ranks are on this host, and counts only beyond \
-the clocks' uncertainty. gpu_wait, peer_wait and network are shares of the time that proxies waited. If an operation \
-stays open, `nccl-otf2 hang` says who holds it up.
+the clocks' uncertainty. gpu_wait, peer_wait and network are shares of the time that proxies waited. The first line is \
+that of `nccl-otf2 hang` if it finds a hang, which then says more.
 
 A narrow terminal hides the last columns. If stdout is not a terminal, top prints once.
 
@@ -77,18 +77,35 @@ const POLL: Duration = Duration::from_millis(100);
 pub(crate) fn top(request: &Request) -> Result<Exit> {
     let directory = archives::job(&request.directory)?;
     archives::note_other_jobs(directory);
-    if request.json || request.once || !is_there() {
-        let now = once(directory);
-        if request.json {
-            output::json(&Line::new(&now))?
-        } else {
-            output::text(&text(&title(request, &now), directory, &now))?
-        }
-        problems(&now).for_each(output::note);
-        return Ok(exit(&now));
+    if request.json || request.once || !is_there() || is_finished(directory) {
+        return print_once(request, directory);
     }
     show(request, &mut Live::new(directory, Options::default()))?;
     Ok(Exit::Well)
+}
+
+/// Whether there is an archive, and no journal to follow.
+fn is_finished(directory: &Path) -> bool {
+    archives::is_archive(directory) && Live::new(directory, Options::default()).poll().processes == 0
+}
+
+fn print_once(request: &Request, directory: &Path) -> Result<Exit> {
+    let now = once(directory);
+    // An archive that cannot be judged is refused below.
+    let hang = judge_job(directory, AFTER_SECONDS).ok().filter(|report| report.verdict.found);
+    let nothing = nothing(directory, &now);
+    if let (None, Some(nothing)) = (&hang, &nothing) {
+        bail!("{nothing}");
+    }
+    let view = View { now: &now, before: &EarlierTotals::default(), only: None };
+    let summary = Summary::new(view, hang.map(|report| report.verdict.line));
+    if request.json {
+        output::json(&Line::new(&now, Some(VerdictLine { line: summary.verdict })))?
+    } else {
+        output::text(&text(summary, &title(request, &now), view))?
+    }
+    problems(&now).for_each(output::note);
+    Ok(if nothing.is_some() { Exit::Well } else { exit(&now) })
 }
 
 /// A snapshot of everything recorded so far. Its window has no known length.
@@ -125,7 +142,7 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
         }
         if (is_resized.swap(false, Ordering::SeqCst) || is_changed) && now.at_ns > 0 {
             let view = View { now: &now, before: &before, only: None };
-            let summary = summary(view, judge.line(archives::directory(&request.directory), view.is_stuck()));
+            let summary = Summary::new(view, judge.line(archives::directory(&request.directory), view.may_hang()));
             terminal.draw(&screen.lines(summary, &title(request, &now), view, terminal.size()))?;
         }
         let wait = if is_behind { Duration::ZERO } else { POLL.min(next.saturating_duration_since(Instant::now())) };
@@ -146,24 +163,26 @@ fn title(request: &Request, now: &Snapshot) -> String {
     format!("nccl-otf2 top {}{job}  {}", request.directory.display(), at.strftime("%H:%M:%S UTC"))
 }
 
-/// The line of `hang` on a job that is stuck, judged beside the screen: a large recording takes seconds.
+/// The line of `hang` on a job that may hang, judged beside the screen: a large recording takes seconds.
 #[derive(Debug, Default)]
 struct HangJudge {
     line: Option<String>,
-    asked: Option<Instant>,
-    running: Option<JoinHandle<Option<String>>>,
+    next: Option<Instant>,
+    running: Option<JoinHandle<(Option<String>, Duration)>>,
 }
 
 impl HangJudge {
-    fn line(&mut self, directory: &Path, is_stuck: bool) -> Option<String> {
+    fn line(&mut self, directory: &Path, may_hang: bool) -> Option<String> {
         const PAUSE: Duration = Duration::from_secs(10);
         if let Some(judged) = self.running.take_if(|running| running.is_finished()) {
-            self.line = judged.join().ok().flatten();
+            let (line, took) = judged.join().unwrap_or_default();
+            // Whole journals are read: limit that to a tenth of the time.
+            self.next = Some(Instant::now() + PAUSE.max(took * 9));
+            self.line = line;
         }
-        if !is_stuck {
+        if !may_hang {
             self.line = None;
-        } else if self.running.is_none() && self.asked.is_none_or(|asked| asked.elapsed() >= PAUSE) {
-            self.asked = Some(Instant::now());
+        } else if self.running.is_none() && self.next.is_none_or(|next| Instant::now() >= next) {
             let directory = directory.to_owned();
             let judge = thread::Builder::new().name("hang".to_owned());
             self.running = judge.spawn(move || hang_line(&directory)).ok();
@@ -172,22 +191,25 @@ impl HangJudge {
     }
 }
 
-fn hang_line(directory: &Path) -> Option<String> {
-    let report = hang::judge_journals(directory, ns(AFTER_SECONDS), &()).ok()?;
-    report.verdict.found.then_some(report.verdict.line)
+/// The line of `hang` on running processes, if it finds something, and how long that took.
+fn hang_line(directory: &Path) -> (Option<String>, Duration) {
+    let began = Instant::now();
+    let report = hang::judge_journals(directory, ns(AFTER_SECONDS), &()).ok();
+    let verdict = report.map(|report| report.verdict).filter(|verdict| verdict.found);
+    (verdict.map(|verdict| verdict.line), began.elapsed())
 }
 
-fn text(title: &str, directory: &Path, now: &Snapshot) -> Text {
-    let view = View { now, before: &EarlierTotals::default(), only: None };
+fn text(summary: Summary, title: &str, view: View<'_>) -> Text {
     let mut text = Text::default();
-    let [headline, state] = summary(view, view.is_stuck().then(|| hang_line(directory)).flatten());
-    text.headline(&headline, view.is_stuck());
-    text.line(state);
+    text.headline(&summary.verdict, summary.is_alarm);
+    for line in summary.lines {
+        text.line(line);
+    }
     text.line(title);
     // If a job's journals were removed, the lines above name its archive.
-    let is_removed = now.processes.is_empty() && now.processes_missed > 0;
+    let has_none = view.now.processes.is_empty();
     let sheets = [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()];
-    for sheet in sheets.iter().filter(|sheet| !(is_removed && sheet.is_empty())) {
+    for sheet in sheets.iter().filter(|sheet| !(has_none && sheet.is_empty())) {
         sheet.print(true, &mut text);
     }
     text
@@ -235,15 +257,16 @@ impl Screen {
 
     pub(crate) fn lines(
         &mut self,
-        [headline, state]: [String; 2],
+        summary: Summary,
         title: &str,
         all: View<'_>,
         (height, width): (usize, usize),
     ) -> Vec<(Style, String)> {
         self.selected = self.selected.min(all.now.communicators.len().saturating_sub(1));
-        let mut lines = vec![(if all.is_stuck() { Style::Alarm } else { Style::Bold }, headline)];
+        let mut lines = vec![(if summary.is_alarm { Style::Alarm } else { Style::Bold }, summary.verdict)];
         // A small window is left to the tables.
-        lines.extend([state, title.to_owned()].map(|line| (Style::Plain, line)).into_iter().take(height / 6));
+        let more = summary.lines.into_iter().chain([title.to_owned()]).take(height / 6);
+        lines.extend(more.map(|line| (Style::Plain, line)));
         let gap = (height > 20).then(|| (Style::Plain, String::new()));
         lines.extend(gap.clone());
         let communicators = all.communicators().fitting_lines(Some(width)).0;
@@ -307,9 +330,25 @@ impl LowerTable {
     }
 }
 
-/// The line of `hang`, else what stands out; and the processes.
-fn summary(view: View<'_>, hang: Option<String>) -> [String; 2] {
-    let now = view.now;
+/// What `top` says first.
+pub(crate) struct Summary {
+    /// The line of `hang`, else what stands out.
+    verdict: String,
+    is_alarm: bool,
+    /// The processes, and what is missing.
+    lines: Vec<String>,
+}
+
+impl Summary {
+    fn new(view: View<'_>, hang: Option<String>) -> Self {
+        let (is_alarm, over) = (hang.is_some() || view.is_stuck(), over(view.now));
+        let more = over.clone().filter(|_| hang.is_some());
+        let verdict = hang.or(over).unwrap_or_else(|| view.headline());
+        Self { verdict, is_alarm, lines: [processes(view.now)].into_iter().chain(more).collect() }
+    }
+}
+
+fn processes(now: &Snapshot) -> String {
     let count = |state| now.processes.iter().filter(|process| process.state == state).count() as u64;
     let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
     for (state, word) in [
@@ -348,8 +387,7 @@ fn summary(view: View<'_>, hang: Option<String>) -> [String; 2] {
     if missing.is_empty() {
         missing.push("nothing is missing".to_owned());
     }
-    let state = format!("{}; {}", states.join(", "), missing.join(", "));
-    [hang.or_else(|| over(now)).unwrap_or_else(|| view.headline()), state]
+    format!("{}; {}", states.join(", "), missing.join(", "))
 }
 
 /// Selects the alternative screen and hides the cursor.

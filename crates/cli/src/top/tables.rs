@@ -245,13 +245,39 @@ impl<'a> View<'a> {
                 plural(times, "collective", "collectives"),
                 time(caused_ns)
             ),
-            None => "No rank came last".to_owned(),
+            None => self.nobody_last().to_owned(),
+        }
+    }
+
+    /// That no rank came last is known only of collectives whose ranks could be compared.
+    fn nobody_last(self) -> &'static str {
+        let mut shown =
+            self.now.communicators.iter().enumerate().filter(|(at, _)| self.only.is_none_or(|only| *at == only));
+        if self.now.skews.iter().any(|skew| skew.count > 0 && self.only.is_none_or(|only| skew.communicator == only)) {
+            "No rank came last"
+        } else if self.now.processes.iter().all(|process| process.records == 0) {
+            "No journal can be read"
+        } else if shown.all(|(_, communicator)| communicator.here < communicator.ranks) {
+            "Cannot tell which rank comes last: no communicator has all its ranks on this host"
+        } else {
+            "Cannot tell which rank comes last: no collective of all ranks has ended so far"
         }
     }
 
     /// Whether an operation has been open for as long as `hang` counts as hanging.
     pub(crate) fn is_stuck(self) -> bool {
         self.stuck().is_some()
+    }
+
+    /// Whether `hang` may find a hang, by what is known without judging: an operation is open for long, a process is
+    /// gone or stopped, or a rank has recorded nothing for long.
+    pub(crate) fn may_hang(self) -> bool {
+        let is_down = |process: &Process| matches!(process.state, ProcessState::Gone | ProcessState::Stopped);
+        let is_quiet = |rank: &Rank| {
+            let last_ns = rank.last_event_ns.filter(|_| !rank.is_finalized);
+            last_ns.is_some_and(|last_ns| self.until_ns(rank).saturating_sub(last_ns) >= ns(AFTER_SECONDS))
+        };
+        self.is_stuck() || self.now.processes.iter().any(is_down) || self.ranks().any(is_quiet)
     }
 
     fn stuck(self) -> Option<(&'a str, &'a Rank, u64)> {

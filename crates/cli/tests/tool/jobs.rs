@@ -135,6 +135,7 @@ fn top_says_what_is_missing_and_what_is_open() {
     record(&out, 0, std::process::id(), 3);
     let ended = scratch.ends(["top", "trace", "--once"]).with_code(0);
     ended.assert_prints("1 process runs; nothing is missing\n");
+    ended.assert_prints("Cannot tell which rank comes last: no communicator has all its ranks on this host\n");
     record(&out, 1, NO_PROCESS, 2);
     fs::write(out.join("parts/host-1/journal/0.0"), "no journal").expect("damaged");
     let ended = scratch.ends(["top", "trace", "--once"]).with_code(0);

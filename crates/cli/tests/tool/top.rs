@@ -16,6 +16,9 @@ fn job(scratch: &Scratch) {
     record(&out, 1, NO_PROCESS, 2);
 }
 
+/// What `hang` says of it; only the enqueueing of operations is recorded.
+const HANG: &str = "HANG: the process of rank 1 is gone";
+
 /// A terminal that is closed at the end of the test.
 struct InTerminal(Child);
 
@@ -80,6 +83,7 @@ fn a_terminal_shows_ranks_obeys_keys_and_is_given_back() {
     let mut keys = script.0.stdin.take().expect("piped");
     // The last line of the screen, which is written from the top.
     wait_for_line(&scratch, size, " q quit");
+    wait_for_line(&scratch, size, HANG);
     let lines = screen(&typescript(&scratch), size);
     assert!(lines[2].starts_with("nccl-otf2 top trace"), "{lines:#?}");
     assert!(lines[1].starts_with("1 process runs, 1 gone; "), "{lines:#?}");
@@ -120,8 +124,11 @@ fn without_a_terminal_it_prints_once() {
     for words in ["1 process runs, 1 gone; ", "communicators\n", "\nranks\n", "ncclAllReduce", "host-1"] {
         assert!(said.contains(words), "{words}: {said}");
     }
+    assert!(said.starts_with(HANG), "{said}");
+    assert!(scratch.ends(["hang", "trace"]).with_code(1).stdout.starts_with(HANG));
     assert!(!["\x1b", "ops_per_s", "the job is over"].iter().any(|words| said.contains(words)), "{said}");
     let snapshot = scratch.ends(["top", "trace", "--json"]).json();
+    assert!(snapshot["verdict"]["line"].as_str().is_some_and(|line| line.starts_with(HANG)), "{snapshot:#}");
     assert_eq!(snapshot["communicators"][0]["ranks"], 2, "{snapshot:#}");
     assert_eq!(snapshot["processes"][1]["state"], "gone", "{snapshot:#}");
     assert!(snapshot["processes"][1]["last_record_ns"].is_u64(), "{snapshot:#}");
@@ -130,4 +137,24 @@ fn without_a_terminal_it_prints_once() {
         scratch.ends([verb, "dead", "--once"]).assert_prints("the job is over, its last record was made ");
     }
     scratch.ends(["top", "nowhere"]).with_code(2);
+}
+
+/// An answer that is made of nothing would be taken for one.
+#[test]
+fn of_a_finished_archive_it_names_the_verb_that_reads_it() {
+    let scratch = Scratch::new();
+    for rank in 0..2 {
+        record(&scratch.join("done"), rank, NO_PROCESS, 2);
+    }
+    scratch.ends(["finalize", "done"]).with_code(0);
+    for arguments in ["top done", "top done --once", "top done --json", "metrics done --once"] {
+        let ended = scratch.ends(arguments.split(' ')).with_code(2);
+        assert!(ended.stderr.contains("only a finished archive: `nccl-otf2 stats done`"), "{arguments}: {ended:?}");
+        assert!(arguments.starts_with("metrics") || ended.stdout.is_empty(), "{arguments}: {ended:?}");
+    }
+    fs::create_dir_all(scratch.join("empty/parts")).expect("made");
+    for verb in ["top", "metrics"] {
+        let ended = scratch.ends([verb, "empty", "--once"]).with_code(2);
+        assert!(ended.stderr.contains("empty: no process has recorded anything yet"), "{verb}: {ended:?}");
+    }
 }
