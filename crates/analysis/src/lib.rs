@@ -10,7 +10,7 @@
 //!           ├► links       what moved over which network interface, and what NCCL's graphs allow
 //!           └► baseline    what another measurement gives for the same collectives
 //!  results                 all of these as plain data
-//!  units                   numbers as people read them
+//!  units, names            numbers and names as people read them
 //! ```
 //!
 //! Kinds come from location properties and from canonical names of regions, ranks from the groups of communicators.
@@ -21,6 +21,7 @@ pub mod baseline;
 mod instances;
 mod lateness;
 pub mod links;
+pub mod names;
 pub mod read;
 pub mod reasons;
 pub mod results;

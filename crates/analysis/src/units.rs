@@ -25,9 +25,17 @@ pub fn time(ns: u64) -> String {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.1} µs", real(ns) / 1e3),
         1_000_000..1_000_000_000 => format!("{:.2} ms", real(ns) / 1e6),
-        _ => format!("{:.3} s", real(ns) / 1e9),
+        1_000_000_000..TEN_MINUTES_NS => format!("{:.3} s", real(ns) / 1e9),
+        TEN_MINUTES_NS..HOUR_NS => {
+            let seconds = ns / 1_000_000_000;
+            format!("{} min {} s", seconds / 60, seconds % 60)
+        }
+        _ => format!("{:.2} h", real(ns) / real(HOUR_NS)),
     }
 }
+
+const TEN_MINUTES_NS: u64 = 600_000_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A bandwidth in bytes per second, in decimal units as nccl-tests has them.
 pub fn bandwidth(bytes_per_second: f64) -> String {
@@ -35,7 +43,8 @@ pub fn bandwidth(bytes_per_second: f64) -> String {
         ..1e3 => format!("{bytes_per_second:.0} B/s"),
         ..1e6 => format!("{:.1} kB/s", bytes_per_second / 1e3),
         ..1e9 => format!("{:.1} MB/s", bytes_per_second / 1e6),
-        _ => format!("{:.2} GB/s", bytes_per_second / 1e9),
+        ..1e12 => format!("{:.2} GB/s", bytes_per_second / 1e9),
+        _ => format!("{:.2} TB/s", bytes_per_second / 1e12),
     }
 }
 
@@ -90,12 +99,15 @@ mod tests {
         assert_eq!(time(999), "999 ns");
         assert_eq!(time(12_340), "12.3 µs");
         assert_eq!(time(1_500_000_000), "1.500 s");
+        assert_eq!(time(725_999_000_000), "12 min 5 s");
+        assert_eq!(time(70_240_879_000_000), "19.51 h");
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(count(123), "123");
         assert_eq!(plural(1, "process", "processes"), "1 process");
         assert_eq!(bandwidth(1.5e9), "1.50 GB/s");
         assert_eq!(bandwidth(41.2e6), "41.2 MB/s");
         assert_eq!(bandwidth(6_100.0), "6.1 kB/s");
+        assert_eq!(bandwidth(3_022.51e12), "3022.51 TB/s");
         assert_eq!(bandwidth(0.0), "0 B/s");
     }
 }

@@ -18,6 +18,7 @@ use crate::statistics::difference;
 use crate::statistics::difference::{Class, QuantileDifference, Sample, did_not_end, kind_text, samples};
 use crate::units::{plural, real, whole};
 use nccl_events::sort::Gather;
+use nccl_events::visible;
 
 pub use crate::statistics::difference::Placement;
 
@@ -95,8 +96,8 @@ pub fn compare(a: &RunSamples, b: &RunSamples) -> Comparison {
         only_b,
         limit: None,
     };
-    comparison.sentence = difference::sentence(&comparison);
-    comparison.basis = difference::basis(&comparison);
+    comparison.sentence = visible(&difference::sentence(&comparison)).into_owned();
+    comparison.basis = difference::basis(&comparison).iter().map(|line| visible(line).into_owned()).collect();
     comparison
 }
 

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::names::{MOST_COLUMNS, columns, shortened};
 use crate::read::archive::Trace;
 use crate::read::{Operation, Tables};
 use crate::results::{
@@ -232,14 +233,18 @@ fn change_text(group: &Group) -> String {
     let Some((name, difference)) = deciding(group) else {
         return String::new();
     };
+    difference_text(name, &difference) + component(group)
+}
+
+/// In which part of the operations of a group the difference is.
+fn component(group: &Group) -> &'static str {
     let is_so = |part: Option<Difference>| part.is_some_and(|part| part.outcome == group.outcome);
-    let component = match (is_so(group.waiting), is_so(group.transfer)) {
+    match (is_so(group.waiting), is_so(group.transfer)) {
         (true, true) => ", in waiting and transfer",
         (true, false) => ", in waiting for the last rank",
         (false, true) => ", in transfer",
         (false, false) => "",
-    };
-    difference_text(name, &difference) + component
+    }
 }
 
 /// For example "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %)".
@@ -247,15 +252,22 @@ fn difference_text(name: &str, difference: &Difference) -> String {
     let mut text =
         format!("the {name} is {} instead of {}", time(whole(difference.b_ns)), time(whole(difference.a_ns)));
     if let (Some(share), Some([low, high])) = (difference.share, difference.interval_ns) {
-        let interval = format!("{} to {}", percent(low / difference.a_ns), percent(high / difference.a_ns));
-        text.push_str(&format!(", {} ({interval})", percent(share)));
+        let [low, high] = [low, high].map(|ns| percent(ns / difference.a_ns));
+        let interval = if low == high { String::new() } else { format!(" ({low} to {high})") };
+        text.push_str(&format!(", {}{interval}", percent(share)));
     }
     text
 }
 
+/// For example "+20.1 % in the median".
+fn share_text(group: &Group) -> String {
+    let change = deciding(group).and_then(|(name, difference)| Some((name, difference.share?)));
+    change.map_or_else(String::new, |(name, share)| format!("{} in the {name}", percent(share)))
+}
+
 /// For example "B did not end: HANG: …".
 pub(super) fn did_not_end(name: &str, run: &Compared) -> String {
-    format!("{name} did not end: {}", run.verdict.line)
+    shortened(&format!("{name} did not end: {}", run.verdict.line), MOST_COLUMNS)
 }
 
 /// The run that did not end; B if neither did.
@@ -285,7 +297,15 @@ fn differences(of: &Comparison) -> String {
             let number = number(of.outcome);
             let most_of = if number > 1 { "most in " } else { "" };
             let what = kind_text(&most.b);
-            format!("B is {comparative} in {number} of {groups}{others}: {most_of}{what}, {}.", change_text(most))
+            let head = match compared {
+                1 => format!("B is {comparative} in {what}"),
+                _ => format!("B is {comparative} in {number} of {compared} groups{others}: {most_of}{what}"),
+            };
+            // The basis says the rest of what does not fit.
+            let changes = [change_text(most), format!("{}{}", share_text(most), component(most)), share_text(most)];
+            let changes = changes.map(|change| format!("{head}, {change}."));
+            let fits = changes.into_iter().find(|line| columns(line) <= MOST_COLUMNS);
+            fits.unwrap_or_else(|| format!("{head}."))
         }
         (Outcome::NoDifference, _) => {
             let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
@@ -318,6 +338,10 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     if stuck.is_some() {
         basis.push(differences(of));
     }
+    let most = of.groups.iter().find(|group| group.outcome == of.outcome && !change_text(group).is_empty());
+    let most = most.filter(|_| matches!(of.outcome, Outcome::Slower | Outcome::Faster));
+    let change = most.map(change_text).filter(|change| !of.sentence.contains(change));
+    basis.extend(most.zip(change).map(|(group, change)| format!("In {}, {change}.", kind_text(&group.b))));
     basis.extend(ranges(of));
     let mut measures =
         of.groups.iter().flat_map(|group| [group.median, group.p99, group.waiting, group.transfer]).flatten();

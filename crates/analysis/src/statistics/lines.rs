@@ -1,8 +1,9 @@
-//! The first lines of verdicts, of at most [`MOST_CHARACTERS`], and the lines of evidence below them.
+//! The first lines of verdicts, of at most [`MOST_COLUMNS`], and the lines of evidence below them.
 
 use crate::lateness::chance::Test;
 use crate::lateness::late::LateRank;
 use crate::links::slow::{STEADY, Shared, SlowLink};
+use crate::names::{MOST_COLUMNS, columns, shortened};
 use crate::read::Tables;
 use crate::results::{Cause, CauseKind, Delay, LinkKey, Rank, Why};
 use crate::statistics::network::key;
@@ -10,18 +11,46 @@ use crate::units;
 use crate::units::{count, plural, real, time};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::index as large;
+use nccl_events::visible;
 
-/// The longest line of a verdict.
-pub(super) const MOST_CHARACTERS: usize = 110;
-
-/// The most ranks that a line lists by name, and the most characters of their names together.
+/// The most ranks that a line lists by name, and the most columns of their names together.
 pub(super) const LISTED: usize = 4;
-const MOST_OF_NAMES: usize = 40;
+const MOST_OF_NAMES: usize = 36;
+
+/// The fewest columns of a name that still says something.
+const LEAST_OF_NAME: usize = 12;
 
 /// A share of the time of all ranks in operations.
 pub(super) fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+    match 100.0 * share {
+        percent @ ..9.95 => format!("{percent:.1} %"),
+        // What is left is not nothing.
+        percent @ 99.5..100.0 => format!("{:.1} %", percent.min(99.9)),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// Parts of a whole as shares that do not add up to more than 100 %.
+pub(super) fn percents(parts: &[u64]) -> Vec<String> {
+    let all = parts.iter().sum::<u64>().max(1);
+    let exact = |part: u64| real(part) / real(all);
+    let is_fine = parts.iter().any(|part| *part > 0 && (exact(*part) < 0.0995 || exact(*part) > 0.995));
+    let steps: u32 = if is_fine { 1000 } else { 100 };
+    let mut shares: Vec<(u64, f64)> = parts
+        .iter()
+        .map(|part| {
+            let share = exact(*part) * f64::from(steps);
+            (units::whole(share.floor()), share.fract())
+        })
+        .collect();
+    let left = u64::from(steps).saturating_sub(shares.iter().map(|(share, _)| share).sum());
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    // What is not nothing is not shown as 0.
+    let need = |at: usize| if parts[at] > 0 && shares[at].0 == 0 { 1.0 } else { shares[at].1 };
+    nccl_events::sort::sort_by(&mut order, |a, b| need(*b).total_cmp(&need(*a)));
+    order.into_iter().take(usize::try_from(left).unwrap_or(0)).for_each(|at| shares[at].0 += 1);
+    let text = |share: u64| if is_fine { format!("{}.{} %", share / 10, share % 10) } else { format!("{share} %") };
+    shares.into_iter().map(|(share, _)| text(share)).collect()
 }
 
 /// `Rank 3 is`, `Ranks 2, 5 and 7 are`, `8 ranks (4, 5, 6 …) are`, `All ranks of node2 are`.
@@ -30,19 +59,18 @@ pub(super) fn who<'a>(all: &[Rank], ranks: &[&Rank], (one, several): (&'a str, &
     let [first, rest @ ..] = ranks else { return String::new() };
     if rest.is_empty() {
         let name = units::capital(&first.name);
-        let cut: String = name.chars().take(MOST_OF_NAMES - 1).collect();
-        return format!("{} {one}", if name.chars().count() > MOST_OF_NAMES { cut + "…" } else { name });
+        return format!("{} {one}", shortened(&name, MOST_OF_NAMES));
     }
     let of_host = all.iter().filter(|rank| rank.host == first.host).count();
-    let is_host = first.host.chars().count() <= MOST_OF_NAMES
+    let is_host = columns(&first.host) <= MOST_OF_NAMES
         && ranks.iter().all(|rank| rank.host == first.host)
         && of_host == ranks.len()
         && of_host < all.len();
     if is_host {
-        return format!("All ranks of {} {several}", first.host);
+        return format!("All ranks of {} {several}", visible(&first.host));
     }
     let names: Vec<String> = ranks.iter().map(|rank| number(rank)).collect();
-    let fits = |names: &[String]| names.iter().map(|name| name.chars().count()).sum::<usize>() <= MOST_OF_NAMES;
+    let fits = |names: &[String]| names.iter().map(|name| columns(name)).sum::<usize>() <= MOST_OF_NAMES;
     match names.split_last() {
         Some((last, before)) if names.len() <= LISTED && fits(&names) => {
             format!("Ranks {} and {last} {several}", before.join(", "))
@@ -68,7 +96,14 @@ fn place(cause: &Cause, room: usize) -> String {
                 let outer = if from > 0 { "… > " } else { "" };
                 format!(", in `{outer}{}`", path_of_ranges(&path[from..]))
             });
-            texts.into_iter().find(|text| text.chars().count() <= room).unwrap_or_default()
+            let fits = texts.into_iter().find(|text| columns(text) <= room);
+            let cut = || {
+                let (outer, innermost) = (if path.len() > 1 { "… > " } else { "" }, path.last()?);
+                let most =
+                    room.checked_sub(columns(", in ``") + columns(outer)).filter(|most| *most >= LEAST_OF_NAME)?;
+                Some(format!(", in `{outer}{}`", shortened(innermost, most)))
+            };
+            fits.or_else(cut).unwrap_or_default()
         }
     }
 }
@@ -90,7 +125,7 @@ pub(crate) fn late_line(all: &[Rank], causes: &[&Cause]) -> String {
         None => format!("{} late", who(all, &ranks, ("is", "are"))),
     };
     let line = format!("{head}: {} of communication time lost", percent(share));
-    let room = MOST_CHARACTERS.saturating_sub(line.chars().count());
+    let room = MOST_COLUMNS.saturating_sub(columns(&line));
     format!("{line}{}", place(worst, room))
 }
 
@@ -129,16 +164,11 @@ pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64) -> Strin
     )
 }
 
-/// How far a name reaches in a line.
-fn cut(name: &str, most: usize) -> String {
-    let short: String = name.chars().take(most - 1).collect();
-    if name.chars().count() > most { short + "…" } else { name.to_owned() }
-}
-
 /// `The link from rank 3 to 4`.
 fn ends_name(ranks: &[Rank], ends: &LinkKey) -> String {
-    let name =
-        |rank: Option<u32>| Some(ranks.get(large(rank?))?).map(|rank| (rank.number, cut(&rank.name, MOST_OF_NAME)));
+    let name = |rank: Option<u32>| {
+        Some(ranks.get(large(rank?))?).map(|rank| (rank.number, shortened(&rank.name, MOST_OF_NAME)))
+    };
     let (_, from) = name(ends.from).unwrap_or_default();
     let to = match name(ends.to) {
         Some((Some(number), _)) if from.starts_with("rank ") => number.to_string(),
@@ -159,21 +189,21 @@ fn link_name(tables: &Tables, ranks: &[Rank], shared: &Shared) -> String {
             let rank = ranks.get(large(*rank));
             let (name, host) = rank.map_or(("", ""), |rank| (rank.name.as_str(), rank.host.as_str()));
             // "rank 12 (node3)"; a longer name says itself where it is.
-            let host = if host.is_empty() || name.len() > 12 {
+            let host = if host.is_empty() || columns(name) > 12 {
                 String::new()
             } else {
-                format!(" ({})", cut(host, MOST_OF_NAME))
+                format!(" ({})", shortened(host, MOST_OF_NAME))
             };
-            format!("The network interface of {}{host}", cut(name, MOST_OF_NAME))
+            format!("The network interface of {}{host}", shortened(name, MOST_OF_NAME))
         }
-        Shared::Host(host) => format!("The network interface of {}", cut(host, 2 * MOST_OF_NAME)),
+        Shared::Host(host) => format!("The network interface of {}", shortened(host, 2 * MOST_OF_NAME)),
         Shared::Channel(_, channel) => format!("Channel {channel}"),
         Shared::Pair(pair) => ends_name(ranks, &key(tables, *pair)),
         Shared::Connection((pair, channel)) => {
             ends_name(ranks, &LinkKey { channel: Some(*channel), ..key(tables, *pair) })
         }
         Shared::Hosts(from, to) => {
-            format!("The link from {} to {}", cut(from, MOST_OF_NAME), cut(to, MOST_OF_NAME))
+            format!("The link from {} to {}", shortened(from, MOST_OF_NAME), shortened(to, MOST_OF_NAME))
         }
         Shared::Kind => "Links between groups of hosts".to_owned(),
     }
@@ -200,7 +230,7 @@ pub(super) fn link_line(
     let all: Vec<&str> = lost.iter().chain([&steps]).map(String::as_str).collect();
     let lines = [(since.as_str(), &all[..]), (&since, &all[..1]), ("", &all[..1])];
     let lines = lines.map(|(since, said)| format!("{name} is {state}{since}: {}", said.join(", ")));
-    lines.into_iter().min_by_key(|line| line.chars().count().saturating_sub(MOST_CHARACTERS)).unwrap_or_default()
+    lines.into_iter().min_by_key(|line| columns(line).saturating_sub(MOST_COLUMNS)).unwrap_or_default()
 }
 
 /// The line of what stopped a few collectives.
@@ -213,7 +243,7 @@ pub(super) fn stall_line(ranks: &[Rank], cause: &Cause) -> String {
     match (cause.kind, &cause.link) {
         (CauseKind::SlowConnection, Some(link)) => {
             let line = format!("{} stalled in {collectives}: {lost}", ends_name(ranks, link));
-            if line.chars().count() <= MOST_CHARACTERS { line } else { line.replace(" of communication time", "") }
+            if columns(&line) <= MOST_COLUMNS { line } else { line.replace(" of communication time", "") }
         }
         (CauseKind::WaitedForGpu, _) => format!("Proxies waited for GPUs in {collectives}: {lost}"),
         (CauseKind::WaitedForPeer, _) => format!("Proxies waited for receivers in {collectives}: {lost}"),
@@ -273,11 +303,33 @@ mod tests {
                     };
                     let causes: Vec<Cause> = (0..count).map(cause).collect();
                     let line = late_line(&ranks, &causes.iter().collect::<Vec<_>>());
-                    assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");
+                    assert!(columns(&line) <= MOST_COLUMNS, "{line}");
                     assert!(line.contains(" of communication time lost"), "{line}");
                 }
             }
         }
+    }
+
+    /// Names that a terminal would execute, or shows wider than they are long.
+    #[test]
+    fn a_line_names_the_range_as_far_as_it_fits() {
+        let rank = Rank { name: "rank 2".to_owned(), number: Some(2), ..Rank::default() };
+        for (name, cut) in [("\u{1b}", r"… > \u{1b}\u{1b}"), ("歩", "… > 歩歩"), ("x", "… > xx")] {
+            let phase = CausePhase { path: vec!["step".to_owned(), name.repeat(80)], share: 0.9 };
+            let cause = Cause { rank: Some(0), phase: Some(phase), share: Some(0.85), ..Cause::default() };
+            let line = late_line(std::slice::from_ref(&rank), &[&cause]);
+            assert!((105..=MOST_COLUMNS).contains(&columns(&line)), "{line}");
+            assert!(line.contains(&format!(" lost, in `{cut}")) && line.ends_with('`'), "{line}");
+        }
+    }
+
+    #[test]
+    fn shares_that_are_printed_together_are_not_more_than_the_whole() {
+        assert_eq!(percents(&[88, 12, 0]), ["88 %", "12 %", "0 %"]);
+        assert_eq!(percents(&[9_996, 4]), ["99.9 %", "0.1 %"]);
+        assert_eq!(percents(&[926, 74]), ["92.6 %", "7.4 %"]);
+        assert_eq!(percents(&[335, 335, 330]), ["34 %", "33 %", "33 %"]);
+        assert_eq!([percent(0.9996), percent(1.0), percent(0.994)], ["99.9 %", "100 %", "99 %"]);
     }
 
     #[test]
@@ -312,11 +364,11 @@ mod tests {
                     let cause =
                         Cause { kind, link: Some(link), instances: 12_345, share: Some(0.1), ..Cause::default() };
                     let line = stall_line(&ranks, &cause);
-                    assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");
+                    assert!(columns(&line) <= MOST_COLUMNS, "{line}");
                 }
                 for (since_ns, share) in [(None, None), (None, Some(0.123)), (Some(123_456_789_012), Some(0.123))] {
                     let line = link_line(&tables, &ranks, &slow, since_ns, share);
-                    assert!(line.chars().count() <= MOST_CHARACTERS, "{line}");
+                    assert!(columns(&line) <= MOST_COLUMNS, "{line}");
                     assert!(line.contains(if typical > 2.0 { " is slow" } else { " is unsteady" }), "{line}");
                 }
             }

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use crate::lateness::chance::IMPROBABLE;
 use crate::lateness::late::{LEAST_SHARE, Late, OwnTime, Pauses};
 use crate::links::slow::Shared;
+use crate::names::{MOST_COLUMNS, columns, shortened};
 use crate::read::Tables;
 use crate::read::archive::{Trace, is_nccl};
 use crate::results::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::{Filter, Incomparable, Instances};
-use crate::statistics::lines::{LISTED, MOST_CHARACTERS, late_line, percent, who};
+use crate::statistics::lines::{LISTED, late_line, percent, percents, who};
 use crate::units;
 use crate::units::{count, plural, real, time, whole};
 use nccl_events::Kind;
@@ -27,7 +28,6 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     let (tables, instances, budget) = (inputs.tables, inputs.instances, &inputs.waiting.total);
     let matched = instances.all.len() as u64;
     let comparable = instances.all.iter().filter(|instance| instance.is_comparable()).count() as u64;
-    let share = |ns: u64| real(ns) / real(budget.operations_ns.max(1));
     let is_partial = statements.is_partial() || statements.collectives_unmatched.get() > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
     // If few collectives are comparable, "for an unknown reason" is no answer.
@@ -74,9 +74,9 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
             (budget.unclear_ns, "unclear"),
             (budget.not_compared_ns, "not compared"),
         ];
-        let parts =
-            parts.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, part)| format!("{} {part}", percent(share(ns))));
-        let parts: Vec<String> = parts.collect();
+        let shares = percents(&parts.map(|(ns, _)| ns));
+        let parts = parts.into_iter().zip(shares).filter(|((ns, _), _)| *ns > 0);
+        let parts: Vec<String> = parts.map(|((_, part), share)| format!("{share} {part}")).collect();
         let after = if inputs.waiting.warm_up.operations_ns > 0 { " after warm-up" } else { "" };
         let all = time(budget.operations_ns);
         basis.push(format!("All ranks spent {all} in operations{after}: {}.", parts.join(", ")));
@@ -96,7 +96,13 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     }
     basis.extend(impossible_ranks(statements));
     let is_judged = !matches!(finding, Finding::Unclear | Finding::Nothing);
-    Verdict { finding, line, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, statements)) }
+    Verdict {
+        finding,
+        line: shortened(&line, MOST_COLUMNS),
+        is_partial,
+        basis,
+        rest: is_judged.then(|| rest(inputs, causes, statements)),
+    }
 }
 
 fn impossible_ranks(statements: &Statements) -> Option<String> {
@@ -355,7 +361,7 @@ fn without_cause(inputs: &Inputs<'_>, statements: &Statements) -> (Finding, Stri
         () => {
             let short = format!("No rank stands out{among}: {waiting} of communication time is waiting");
             let line = format!("{short}, {for_whom}");
-            if line.chars().count() <= MOST_CHARACTERS { line } else { short }
+            if columns(&line) <= MOST_COLUMNS { line } else { short }
         }
     };
     (Finding::Healthy, sentence)
