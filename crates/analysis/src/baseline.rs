@@ -66,6 +66,7 @@ impl Baseline {
         };
         let low = low(&report.operations, &report.communicators, report.budget.operations_ns);
         report.verdict.basis.extend([sentence].into_iter().chain(low));
+        report.show_names();
     }
 
     fn baseline_of_class(&self, report: &Report, class: &OperationClass) -> Option<results::Baseline> {

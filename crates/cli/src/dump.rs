@@ -82,7 +82,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     if let Some(ending) = hang {
         text.line(ending.text);
     }
-    text.line(format_args!("  next: nccl-otf2 {next} {}", shell_word(&directory)));
+    text.next(format_args!("nccl-otf2 {next} {}", shell_word(&directory)));
     if !standing.awaited.is_empty() {
         text.line(silent(&standing, request.wait));
     }

@@ -1,7 +1,7 @@
 //! `nccl-otf2 hang`: finds who holds up a job, from the journals of its live or dead processes, or from its archive.
 
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::command_line::Exit;
@@ -13,6 +13,7 @@ use anyhow::Result;
 use archive::ANCHOR;
 use clap::Args;
 use hang::{CollectiveRow, CommRow, FILE, Kind, Place, QuietReport, QuietRow, RankRow, Report, SequenceRow};
+use settings::shell_word;
 
 const EXAMPLES: &str = "\
 Reads what the processes of a job have recorded so far, without contacting them: they may run, hang, or have been \
@@ -115,7 +116,7 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
     if request.json {
         output::json(report)?;
     } else {
-        output::text(&text(report, request.all))?;
+        output::text(&text(report, archives::directory(&request.path), request.all))?;
     }
     if report.after_ns != ns(request.after) {
         output::note(format_args!(
@@ -137,11 +138,11 @@ const MOST_ROWS: usize = 16;
 
 /// The report for people: the verdict, its reasons, then every communicator in which ranks wait. With `all`, lists are
 /// not cut, and communicators in which no rank waits are shown, too.
-pub(crate) fn text(report: &Report, all: bool) -> Text {
+pub(crate) fn text(report: &Report, directory: &Path, all: bool) -> Text {
     let mut text = Text::default();
     text.headline(&report.verdict.line, report.verdict.found);
     origin(report, &mut text);
-    grounds(report, &mut text);
+    grounds(report, directory, &mut text);
     if let Some(report) = &report.quiet {
         quiet(report, all, &mut text);
     }
@@ -161,7 +162,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     if !report.unknown.is_empty() {
         text.paragraph("Not known:");
         for unknown in cut(&report.unknown, all) {
-            text.line(format_args!("  {unknown}"));
+            text.sentence(unknown);
         }
         rest(&mut text, report.unknown.len(), all, "remarks");
     }
@@ -204,10 +205,10 @@ fn is_lost(sequence: &SequenceRow) -> bool {
 }
 
 /// What the verdict rests on, how sure it is, and what to do next.
-fn grounds(report: &Report, text: &mut Text) {
+fn grounds(report: &Report, directory: &Path, text: &mut Text) {
     let verdict = &report.verdict;
     for line in &verdict.evidence {
-        text.line(format_args!("  {line}"));
+        text.sentence(line);
     }
     match verdict.confidence.as_deref() {
         Some("likely") => text.line("  likely, not certain: a part of this is not recorded"),
@@ -215,8 +216,14 @@ fn grounds(report: &Report, text: &mut Text) {
         Some("below-nccls-calls") => text.line("  the cause is below NCCL's calls: GPU, driver or network"),
         _ => {}
     }
-    if let Some(next) = &verdict.next {
-        text.line(format_args!("  next: {next}"));
+    if let Some(advice) = verdict.next.as_ref().filter(|_| verdict.command.is_none()) {
+        text.sentence(format_args!("to do: {advice}"));
+    }
+    if let Some(command) = &verdict.command {
+        text.next(command);
+    } else if report.is_over() && verdict.kind != Kind::Nothing {
+        let verb = if verdict.kind == Kind::Unknown { "check" } else { "report" };
+        text.next(format_args!("nccl-otf2 {verb} {}", shell_word(directory)));
     }
 }
 
@@ -243,7 +250,7 @@ fn or_none(text: &str) -> String {
 
 fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     for advice in &report.advice {
-        text.line(format_args!("  {advice}"));
+        text.sentence(advice);
     }
     text.paragraph("last seen");
     let columns: [TableColumn<'_, &QuietRow>; 6] = [

@@ -4,22 +4,25 @@
 //! Names in archives and journals come from other programs: they are escaped here, line by line, for people, and exact
 //! for programs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::io;
 use std::io::{ErrorKind, Write as _};
+use std::{env, io};
 
+use analysis::names;
 use analysis::units::{probability, real, whole};
 use anyhow::{Context as _, Result, bail};
-use comfy_table::CellAlignment;
 use comfy_table::presets::NOTHING;
-use console::Term;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
+use console::{Term, measure_text_width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use journal::host;
 use nccl_events::{Progress, visible};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
+pub(crate) use analysis::names::shortened;
 pub(crate) use analysis::units::{bandwidth, bytes, count, plural, time};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +51,9 @@ pub(crate) struct Column {
 }
 
 pub(crate) type NumberColumn<R> = (&'static str, fn(&R) -> Cell);
+
+/// The narrowest cell in which a text is continued.
+const LEAST_OF_CELL: usize = 16;
 
 /// How wide a table of all columns is that no terminal shows.
 const WITHOUT_TERMINAL: usize = 120;
@@ -203,7 +209,7 @@ impl NumberTable {
     fn width(&self, columns: &[usize], most: usize) -> usize {
         let width = |at: &usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(*at)).map(cell_text);
-            let cells = cells.map(|text| visible(&text).chars().count().min(most));
+            let cells = cells.map(|text| names::columns(&text).min(most));
             cells.chain(self.columns.get(*at).map(|column| column.name.len())).max().unwrap_or(0) + 2
         };
         columns.iter().map(width).sum()
@@ -236,9 +242,12 @@ impl NumberTable {
     }
 }
 
-/// `None` if it is no terminal, or does not know its width.
+/// `None` if it is no terminal. One that does not know its width has that of `COLUMNS`, or 80.
 fn width_of(terminal: &Term) -> Option<usize> {
-    terminal.size_checked().map(|(_, width)| usize::from(width)).filter(|width| *width > 0)
+    let own = || terminal.size_checked().map(|(_, width)| usize::from(width));
+    let stated = || env::var("COLUMNS").ok()?.parse().ok();
+    let is_width = |width: &usize| *width > 0;
+    terminal.is_term().then(|| own().filter(is_width).or_else(|| stated().filter(is_width)).unwrap_or(80))
 }
 
 /// The width for tables: also that of stderr, because a pager shows what stdout gets.
@@ -282,16 +291,6 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
 /// Shown where there is no value.
 pub(crate) const UNKNOWN: &str = "–";
 
-/// Shortens a text to `most` characters. Cuts the middle, because names of ranges often differ at the end.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= most {
-        return text.to_owned();
-    }
-    let (head, tail) = (most / 2, most - most / 2 - 1);
-    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
-}
-
 fn plain(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => inert(text),
@@ -325,19 +324,14 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// An indented sentence; on a terminal in lines that fit. In a pipe it stays one line, which grep finds whole.
-    pub(crate) fn sentence(&mut self, text: &str) {
-        let text = visible(text);
-        let width = width_of(&Term::stdout()).unwrap_or(usize::MAX);
-        let mut used = 0;
-        for word in text.split(' ') {
-            let length = word.chars().count();
-            let (indent, fits) = if used == 0 { ("  ", true) } else { ("\n    ", used + 1 + length <= width) };
-            self.0.push_str(if used > 0 && fits { " " } else { indent });
-            used = if used > 0 && fits { used + 1 + length } else { indent.trim_start_matches('\n').len() + length };
-            self.0.push_str(word);
-        }
-        self.0.push('\n');
+    /// An indented sentence.
+    pub(crate) fn sentence(&mut self, text: impl Display) {
+        self.line(format_args!("  {text}"));
+    }
+
+    /// The command that leads on, to copy.
+    pub(crate) fn next(&mut self, command: impl Display) {
+        self.line(format_args!("  next: {command}"));
     }
 
     /// The line of a verdict, on a terminal in bold; in red if something is wrong now.
@@ -353,13 +347,52 @@ impl Text {
         self.line(text);
     }
 
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
+    /// On a terminal in lines that fit. In a pipe a sentence stays one line, which grep finds whole.
+    fn wrapped(&self, width: Option<usize>) -> Cow<'_, str> {
+        let Some(width) = width else { return Cow::Borrowed(&self.0) };
+        Cow::Owned(self.0.lines().map(|line| wrapped(line, width) + "\n").collect())
     }
 }
 
+/// A line with breaks between words where it is too long; a word that is too long itself is broken, too.
+fn wrapped(line: &str, width: usize) -> String {
+    if measure_text_width(line) <= width {
+        return line.to_owned();
+    }
+    let begin = line.len() - line.trim_start().len();
+    let indent = " ".repeat((begin + 2).min(width / 2));
+    let mut text = line[..begin].to_owned();
+    let mut used = begin;
+    for (number, word) in line[begin..].split(' ').enumerate() {
+        let length = measure_text_width(word);
+        if number > 0 && used + 1 + length > width {
+            text = text.trim_end().to_owned() + "\n" + &indent;
+            used = indent.len();
+        } else if number > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        // What is styled is words of this tool, which are short.
+        if used + length <= width || word.contains('\u{1b}') {
+            text.push_str(word);
+            used += length;
+            continue;
+        }
+        for letter in word.chars() {
+            let length = measure_text_width(letter.encode_utf8(&mut [0; 4]));
+            if used + length > width && used > indent.len() {
+                text = text + "\n" + &indent;
+                used = indent.len();
+            }
+            text.push(letter);
+            used += length;
+        }
+    }
+    text
+}
+
 pub(crate) fn text(text: &Text) -> Result<()> {
-    exact(text.as_str())
+    exact(&text.wrapped(width_of(&Term::stdout())))
 }
 
 /// Prints a result in a format with its own escaping. A closed stdout (`nccl-otf2 info trace | head`) is no failure.
@@ -398,7 +431,8 @@ pub(crate) fn note(text: impl Display) {
 }
 
 pub(crate) fn notes(Text(text): &Text) {
-    let _stderr_is_closed = write!(io::stderr().lock(), "nccl-otf2: {text}");
+    let text = Text(format!("nccl-otf2: {text}"));
+    let _stderr_is_closed = io::stderr().lock().write_all(text.wrapped(width_of(&Term::stderr())).as_bytes());
 }
 
 pub(crate) fn error(error: &anyhow::Error) {
@@ -463,8 +497,46 @@ impl Table {
         self.0.lines().map(|line| format!(" {}", line.trim_end()))
     }
 
+    /// In a terminal's width: the widest cells go on in further lines, or the table is folded behind its first column.
     pub(crate) fn print(&self, into: &mut Text) {
-        self.lines().for_each(|line| into.line(line));
+        self.lines_within(terminal_width().unwrap_or(usize::MAX)).into_iter().for_each(|line| into.line(line));
+    }
+
+    fn lines_within(&self, width: usize) -> Vec<String> {
+        let widths: Vec<usize> = self.0.column_max_content_widths().iter().map(|most| usize::from(*most) + 2).collect();
+        let all: Vec<usize> = (0..widths.len()).collect();
+        let sum: usize = widths.iter().sum();
+        let widest = widths.iter().max().copied().unwrap_or(0);
+        let width = width - 1;
+        if sum - widest + widest.min(LEAST_OF_CELL) <= width || all.len() < 2 {
+            return self.part(&all, &widths, width);
+        }
+        let (mut lines, mut at) = (Vec::new(), 1);
+        while at < all.len() {
+            let first = at;
+            let mut used = widths[0].min(width / 2);
+            while at < all.len() && (at == first || used + widths[at] <= width) {
+                used += widths[at];
+                at += 1;
+            }
+            lines.extend((first > 1).then(String::new));
+            lines.extend(self.part(&[&all[..1], &all[first..at]].concat(), &widths, width));
+        }
+        lines
+    }
+
+    /// Some columns. If they are too wide, the widest gives what is missing.
+    fn part(&self, shown: &[usize], widths: &[usize], width: usize) -> Vec<String> {
+        let mut table = self.0.clone();
+        let is_too_wide = shown.iter().map(|at| widths[*at]).sum::<usize>() > width;
+        let widest = shown.iter().copied().max_by_key(|at| widths[*at]).filter(|_| is_too_wide);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        for (at, column) in table.column_iter_mut().enumerate().filter(|(at, _)| Some(*at) != widest) {
+            let is_shown = shown.contains(&at);
+            column.set_constraint(if is_shown { ColumnConstraint::ContentWidth } else { ColumnConstraint::Hidden });
+        }
+        Self(table).lines().collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of variables: their values, their meaning for users, and how each is read. Also the templates of directory
 //! names, and paths as words of a shell's command.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::config::{
 };
 use journal::format::SEGMENT_BYTES;
 use journal::part::environment::Level;
+use nccl_events::visible;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -294,20 +296,39 @@ pub fn expand(template: &str, values: &PathValues) -> String {
 
 /// A path as a word of a shell's command, so that the command can be copied.
 pub fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
+    // A tool takes what begins with `-` for an option.
+    let path = if path.as_os_str().as_bytes().starts_with(b"-") { &Path::new(".").join(path) } else { path };
     let is_plain = |character: char| character.is_alphanumeric() || "/._-+=:,@%".contains(character);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text
-    } else if text.contains('\n') {
-        // A message shows a line break as `\n`, which bash reads as one only between `$'` and `'`.
-        format!("$'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+    match path.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        Some(text) if visible(text) == text => format!("'{}'", text.replace('\'', r"'\''")),
+        _ => escaped(path),
     }
+}
+
+/// Control characters and bytes that are not UTF-8, as only bash and ksh read them.
+fn escaped(path: &Path) -> String {
+    let mut word = "$'".to_owned();
+    let escape = |word: &mut String, bytes: &[u8]| bytes.iter().for_each(|byte| *word += &format!(r"\x{byte:02x}"));
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            let bytes = letter.encode_utf8(&mut [0; 4]).to_owned();
+            match letter {
+                '\n' => word += r"\n",
+                '\\' | '\'' => word.extend(['\\', letter]),
+                _ if visible(&bytes) == bytes => word.push(letter),
+                _ => escape(&mut word, bytes.as_bytes()),
+            }
+        }
+        escape(&mut word, chunk.invalid());
+    }
+    word + "'"
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
@@ -317,5 +338,13 @@ mod tests {
             let shell = std::process::Command::new("sh").args(["-c", &command]).output().expect("sh runs");
             assert_eq!(String::from_utf8_lossy(&shell.stdout), path);
         }
+        let bytes: [&[u8]; 4] = [b"a\nb'c\\d", b"\x1b[31mred", b"not\xffUTF-8", "\u{202e}gnp".as_bytes()];
+        for path in bytes.map(OsStr::from_bytes) {
+            let word = shell_word(Path::new(path));
+            assert_eq!(visible(&word), word, "the terminal shows it as it is");
+            let shell = std::process::Command::new("bash").args(["-c", &format!("printf %s {word}")]).output();
+            assert_eq!(OsStr::from_bytes(&shell.expect("bash runs").stdout), path);
+        }
+        assert_eq!(shell_word(Path::new("-dash")), "./-dash");
     }
 }

@@ -21,6 +21,7 @@ use crate::{Analysis, Filter, SentStep, Trace, analyse_and, length, union};
 use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
+use nccl_events::visible;
 
 /// Analyses an archive. If the archive states a topology, adds interfaces and expected bandwidths to the report.
 /// Fails if the archive's events cannot be read.
@@ -213,7 +214,7 @@ pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[
         let names: BTreeSet<&str> =
             found.iter().filter_map(|nic| nics.get(index(*nic))).map(|nic| nic.name.as_str()).collect();
         if (1..=MOST_NAMES).contains(&names.len()) {
-            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            let names = names.into_iter().map(visible).collect::<Vec<_>>().join(", ");
             let line = format!("Its slow pairs use {names}.");
             if let Some(evidence) = &mut cause.evidence {
                 let named = format!("{evidence} {line}");

@@ -240,6 +240,7 @@ fn append_reason_to_cause(analysis: &mut Analysis, at: usize, why: &Why) {
             verdict.basis.insert(behind + 1, line);
         }
     }
+    analysis.report.show_names();
 }
 
 #[cfg(test)]

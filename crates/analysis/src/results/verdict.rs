@@ -1,7 +1,11 @@
 //! The verdict on a run, its causes and its anomalies, and the differences between two runs, which `diff --json`
 //! prints, as plain data.
 
+use std::iter;
+
+use crate::results::Report;
 use crate::results::report::{CausePhase, LinkKey, Run, Why};
+use nccl_events::visible;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -230,6 +234,19 @@ pub struct Cause {
 impl Cause {
     pub const fn is_late(&self) -> bool {
         matches!(self.kind, CauseKind::LateRank)
+    }
+}
+
+impl Report {
+    /// Escapes the names in sentences, so that programs that print them need not. For all that adds sentences.
+    pub(crate) fn show_names(&mut self) {
+        let Verdict { line, basis, rest, .. } = &mut self.verdict;
+        let causes = self.causes.iter_mut();
+        let causes = causes.flat_map(|cause| iter::once(&mut cause.sentence).chain(&mut cause.evidence));
+        let anomalies = self.anomalies.iter_mut().map(|anomaly| &mut anomaly.sentence);
+        for sentence in iter::once(line).chain(basis).chain(rest).chain(causes).chain(anomalies) {
+            *sentence = visible(sentence).into_owned();
+        }
     }
 }
 

@@ -15,7 +15,6 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 
 use crate::lateness::late::Lateness as LateRanks;
 use crate::lateness::recorded;
@@ -25,7 +24,7 @@ use crate::links::slow::Places;
 use crate::read::archive::Trace;
 use crate::read::{NONE, Network, Tables};
 use crate::results;
-use crate::results::{Communicator, Completeness, OperationClass, Report, Run, Verdict};
+use crate::results::{Communicator, Completeness, OperationClass, Report, Run};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::Classes;
 use crate::statistics::lateness::Lateness;
@@ -34,9 +33,9 @@ use crate::statistics::network::{KnownTraffic, Links, Traffic};
 use crate::statistics::program::Steps;
 use crate::statistics::waiting::Waiting;
 use crate::units::real;
+use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::{index as large, index_u32 as small};
-use nccl_events::{Progress, visible};
 
 mod anomalies;
 mod causes;
@@ -157,18 +156,8 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         let cause = report.causes.iter().find(|cause| !cause.is_stall && cause.link == Some(link.key));
         link.lost_ns = cause.map(|cause| cause.lost_ns).or(link.lost_ns);
     }
-    show_names(&mut report);
+    report.show_names();
     Ok((Analysis { tables, instances, pairing, late, connections: links.connections, report }, also))
-}
-
-/// Escapes the names in sentences, so that programs that print them need not.
-fn show_names(report: &mut Report) {
-    let Verdict { line, basis, rest, .. } = &mut report.verdict;
-    let causes = report.causes.iter_mut().flat_map(|cause| iter::once(&mut cause.sentence).chain(&mut cause.evidence));
-    let anomalies = report.anomalies.iter_mut().map(|anomaly| &mut anomaly.sentence);
-    for sentence in iter::once(line).chain(basis).chain(rest).chain(causes).chain(anomalies) {
-        *sentence = visible(sentence).into_owned();
-    }
 }
 
 /// The steps of each rank of the job, the same that the report has; empty if the program has none. Reads the ranges of

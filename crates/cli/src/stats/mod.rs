@@ -171,7 +171,7 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
         for sentence in &report.verdict.basis {
             text.sentence(sentence);
         }
-        text.line(format_args!("  next: nccl-otf2 {}", next_command(report, &shell_word(&request.path))));
+        text.next(format_args!("nccl-otf2 {}", next_command(report, &shell_word(&request.path))));
     }
     let shown: Vec<TableKind> = match request.by {
         Some(by) => vec![by],

@@ -44,8 +44,21 @@ fn stacks(job: &Job, members: &[Member]) -> Option<String> {
     Some(if process.state == RecordingState::Running {
         format!("on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'")
     } else {
-        format!("next time, look at the program's stack in {}: py-spy dump --native --pid PID", who(job, members))
+        format!("look at the program's stack in {} the next time: py-spy dump --native --pid PID", who(job, members))
     })
+}
+
+/// The command that shows or ends what a finding says of the first suspect's process.
+pub(crate) fn command(job: &Job, finding: &Finding) -> Option<String> {
+    let process = finding.suspects.iter().find_map(|suspect| job.process_of_member(suspect.member))?;
+    let Process { host, pid, .. } = process;
+    match (finding.reason, process.state) {
+        (Reason::Stopped, _) => Some(format!("kill -CONT {pid}  # on {host}")),
+        (Reason::NotCalled | Reason::InTheCall, RecordingState::Running) => Some(format!(
+            "py-spy dump --native --pid {pid}  # on {host}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'"
+        )),
+        _ => None,
+    }
 }
 
 /// Where the programs of suspects are, by their ranges.

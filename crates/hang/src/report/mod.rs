@@ -59,9 +59,10 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         evidence: lines,
         confidence: finding.map(|finding| finding.confidence.name().into()),
         next: finding.and_then(|finding| finding.next.clone()).or(next),
+        command: finding.and_then(|finding| culprits::command(job, finding)),
     };
     let silence = silence.filter(|_| kind == Kind::Quiet);
-    Report {
+    let mut report = Report {
         format: 2,
         directory: directory.to_owned(),
         time_ns: job.now_ns,
@@ -75,7 +76,9 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         communicators,
         archive_events: None,
         verdict,
-    }
+    };
+    report.show_names();
+    report
 }
 
 /// What is wrong with a job's calls or settings, whether it hung or not.
@@ -163,14 +166,14 @@ fn headline(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, 
         return Headline::new(Kind::Died, format!("DIED: {text}")).with([evidence]);
     }
     if let Some((text, evidence)) = &judgement.cut_short {
-        return Headline::new(Kind::Unknown, words::cut(format!("CANNOT TELL: {text}"))).with(evidence.clone());
+        return Headline::new(Kind::Unknown, words::cut(&format!("CANNOT TELL: {text}"))).with(evidence.clone());
     }
     let after = time(after_ns);
     match (&judgement.longest, silence) {
         (Some((waits, _)), _) if judgement.is_unsure => {
             let text = judgement.hang.as_ref().map_or(waits, |found| &found.line);
             let why = format!("less than {after} (--after): the job may have hung, or was killed while it was working");
-            Headline::new(Kind::Unknown, words::cut(format!("CANNOT TELL: {text}"))).with([why])
+            Headline::new(Kind::Unknown, words::cut(&format!("CANNOT TELL: {text}"))).with([why])
         }
         (Some(_), _) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
         (Some((waits, ns)), _) => {
@@ -180,7 +183,7 @@ fn headline(job: &Job, judgement: &Judgement, silence: Option<&NoRecentEvents>, 
                 format!("less than {after} (--after)")
             };
             let word = if job.is_over() { "No hang" } else { "Not yet a hang" };
-            Headline::new(Kind::Waiting, words::cut(format!("{word}: {waits}"))).with([why])
+            Headline::new(Kind::Waiting, words::cut(&format!("{word}: {waits}"))).with([why])
         }
         // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
@@ -204,7 +207,7 @@ fn nobody_waits(job: &Job) -> Headline {
         return Headline::new(Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
     };
     // The report lists all reasons.
-    let text = words::cut(format!("CANNOT TELL: {first}"));
+    let text = words::cut(&format!("CANNOT TELL: {first}"));
     let why = "no rank is seen to wait for long, but the missing data could show one".to_owned();
     let next = Some(sentences::workaround(job).to_owned());
     Headline { next, ..Headline::new(Kind::Unknown, text).with([why]) }
@@ -261,7 +264,8 @@ pub fn saved(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes.map_err(Error::io("read", &path))?,
     };
-    let report: Report = serde_json::from_slice(&bytes).map_err(|source| Error::NotAReport { path, source })?;
+    let mut report: Report = serde_json::from_slice(&bytes).map_err(|source| Error::NotAReport { path, source })?;
+    report.show_names();
     // A report on an archive has no part names.
     let is_process = |part: &PathBuf, process: &ProcessRow| {
         let (info, _) = read_process(part);

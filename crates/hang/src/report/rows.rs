@@ -9,7 +9,7 @@ use analysis::units::{count, time};
 use model::job::RecordingState;
 use nccl_events::archive::path_of_ranges;
 use nccl_events::range::RangeField;
-use nccl_events::rank_list;
+use nccl_events::{rank_list, visible};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,18 @@ impl Report {
         let is_over =
             |state: &str| RecordingState::ALL.into_iter().any(|life| life.is_over() && state_name(life) == state);
         self.processes.iter().all(|process| is_over(&process.process_state))
+    }
+
+    /// Escapes the names in sentences, so that programs that print them need not.
+    pub(crate) fn show_names(&mut self) {
+        let Verdict { line, evidence, next, command, .. } = &mut self.verdict;
+        let suspects = self
+            .suspects
+            .iter_mut()
+            .flat_map(|row| std::iter::once(&mut row.text).chain(&mut row.advice).chain(&mut row.chain));
+        let sentences =
+            std::iter::once(line).chain(evidence).chain(next).chain(command).chain(suspects).chain(&mut self.unknown);
+        sentences.for_each(|sentence| *sentence = visible(sentence).into_owned());
     }
 
     /// Whether the verdict or its first suspect is a mismatch.
@@ -119,6 +131,9 @@ pub struct Verdict {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The command that does it, for a shell; null if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -7,6 +7,7 @@ use crate::job::{Comm, Job, Positions, Process, Rank, Sequence, Stage};
 use crate::judge::Judgement;
 use crate::report::rows;
 use crate::report::rows::Kind as VerdictKind;
+use crate::report::words::short;
 use analysis::units::{plural, time};
 use model::job::RecordingState;
 use nccl_events::rank_list;
@@ -251,9 +252,9 @@ fn limitations_of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     let open_ended: Vec<u32> = open_ended(job, comm).collect();
     if !open_ended.is_empty() {
         doubts.push(format!(
-            "whether the last operation of {} in communicator {} ended is not recorded (NCCL_OTF2_EVENTS=full shows the end on the GPU)",
+            "whether the last operation of {} in communicator {} ended is not recorded; NCCL_OTF2_EVENTS=full shows the end on the GPU",
             rows::ranks(comm, &open_ended),
-            comm.name
+            short(&comm.name)
         ));
     }
     doubts

@@ -6,12 +6,10 @@ use crate::graph::parts::{Described, Key, Operation, Part, PartStage};
 use crate::graph::play::Meeting;
 use crate::graph::{Graph, Vertex};
 use crate::job::{Actor, Job, Member, Process, Sequence};
+use analysis::names::{MOST_COLUMNS, columns, shortened};
 use analysis::units::{real, time};
 use nccl_events::rank_list;
 use nccl_events::sort::Gather;
-
-/// The longest line, with the word that says what it means for the job.
-const MOST_CHARACTERS: usize = 110;
 
 /// What every line has room for: `PAST HANG: `.
 const WORD: usize = 11;
@@ -32,34 +30,27 @@ pub(super) fn seconds(ns: u64) -> String {
 
 /// The line with the most telling of these ends that fits.
 pub(super) fn fit(head: &str, ends: &[String]) -> String {
-    let room = (MOST_CHARACTERS - WORD).saturating_sub(head.chars().count());
-    let end = ends.iter().find(|end| end.chars().count() <= room);
-    let line = format!("{head}{}", end.map_or("", String::as_str));
-    if line.chars().count() <= MOST_CHARACTERS - WORD {
-        return line;
-    }
-    let cut: String = line.chars().take(MOST_CHARACTERS - WORD - 1).collect();
-    format!("{cut}…")
+    let room = (MOST_COLUMNS - WORD).saturating_sub(columns(head));
+    let end = ends.iter().find(|end| columns(end) <= room);
+    shortened(&format!("{head}{}", end.map_or("", String::as_str)), MOST_COLUMNS - WORD)
 }
 
-/// A line without the clauses and characters for which there is no room.
-pub(super) fn cut(line: String) -> String {
-    let fits = |text: &str| text.chars().count() <= MOST_CHARACTERS;
-    if fits(&line) {
-        return line;
+/// A line without the clauses for which there is no room; a clause that is too long itself lacks its middle.
+pub(super) fn cut(line: &str) -> String {
+    let fits = |text: &str| columns(text) <= MOST_COLUMNS;
+    if fits(line) {
+        return line.to_owned();
     }
-    let mut clauses = line.match_indices([';', ',']).map(|(at, _)| line.get(..at).unwrap_or_default());
-    let longest = clauses.rfind(|text| fits(text));
-    let longest = longest.filter(|text| 2 * text.chars().count() > MOST_CHARACTERS);
-    longest.map_or_else(|| line.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(), str::to_owned)
+    // Commas also separate ranks.
+    let is_list = |at: usize| line[at..].starts_with(',') && line[at + 1..].trim_start().starts_with(char::is_numeric);
+    let clauses = line.match_indices([';', ',']).map(|(at, _)| at).filter(|at| !is_list(*at));
+    let longest = clauses.map(|at| &line[..at]).filter(|text| fits(text)).last();
+    let longest = longest.filter(|text| 2 * columns(text) > MOST_COLUMNS);
+    longest.map_or_else(|| shortened(line, MOST_COLUMNS), str::to_owned)
 }
 
-fn short(name: &str) -> String {
-    if name.chars().count() <= MOST_OF_NAME {
-        return name.to_owned();
-    }
-    let cut: String = name.chars().take(MOST_OF_NAME - 1).collect();
-    format!("{cut}…")
+pub(super) fn short(name: &str) -> String {
+    shortened(name, MOST_OF_NAME)
 }
 
 pub(super) fn comm_name(job: &Job, comm: usize) -> String {
