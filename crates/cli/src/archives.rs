@@ -28,11 +28,12 @@ const SHARING: &str = "only the user who recorded it may read it; to share it: c
 /// Whether a path exists; an error if that cannot be determined, instead of reporting it as missing.
 fn is_there(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|source| {
-        let advice = match source.kind() {
-            io::ErrorKind::PermissionDenied => format!(" ({SHARING})"),
-            _ => String::new(),
+        let text = match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("cannot read {} ({SHARING})", path.parent().unwrap_or(path).display())
+            }
+            _ => format!("cannot read {}", path.display()),
         };
-        let text = format!("cannot read {}{advice}", path.parent().unwrap_or(path).display());
         Error::new(source).context(text)
     })
 }

@@ -499,7 +499,10 @@ pub(crate) fn matched(report: &StatisticsReport) -> u64 {
 
 /// Compares two archives. They are read one after the other, so memory holds the tables of only one.
 pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
-    let same = |path: &Path| archives::anchor(path)?.canonicalize().context("cannot follow the path");
+    let same = |path: &Path| {
+        let anchor = archives::anchor(path)?;
+        anchor.canonicalize().with_context(|| format!("cannot follow {}", anchor.display()))
+    };
     ensure!(same(a)? != same(b)?, "{} and {} are the same archive: name two runs", a.display(), b.display());
     Ok(compare(&observe(a, select)?, &observe(b, select)?))
 }

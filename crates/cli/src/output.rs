@@ -314,6 +314,8 @@ fn inert(text: &str) -> String {
     format!("{quote}{shown}")
 }
 
+const NEXT: &str = "  next: ";
+
 /// Text for people. Names are escaped, so they cannot break its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Text(String);
@@ -331,7 +333,7 @@ impl Text {
 
     /// The command that leads on, to copy.
     pub(crate) fn next(&mut self, command: impl Display) {
-        self.line(format_args!("  next: {command}"));
+        self.line(format_args!("{NEXT}{command}"));
     }
 
     /// The line of a verdict, on a terminal in bold; in red if something is wrong now.
@@ -354,9 +356,10 @@ impl Text {
     }
 }
 
-/// A line with breaks between words where it is too long; a word that is too long itself is broken, too.
+/// A line with breaks between words where it is too long. Commands and long words, such as paths, stay whole: a
+/// terminal copies what it broke itself without the break.
 fn wrapped(line: &str, width: usize) -> String {
-    if measure_text_width(line) <= width {
+    if measure_text_width(line) <= width || line.starts_with(NEXT) {
         return line.to_owned();
     }
     let begin = line.len() - line.trim_start().len();
@@ -372,21 +375,8 @@ fn wrapped(line: &str, width: usize) -> String {
             text.push(' ');
             used += 1;
         }
-        // What is styled is words of this tool, which are short.
-        if used + length <= width || word.contains('\u{1b}') {
-            text.push_str(word);
-            used += length;
-            continue;
-        }
-        for letter in word.chars() {
-            let length = measure_text_width(letter.encode_utf8(&mut [0; 4]));
-            if used + length > width && used > indent.len() {
-                text = text + "\n" + &indent;
-                used = indent.len();
-            }
-            text.push(letter);
-            used += length;
-        }
+        text.push_str(word);
+        used += length;
     }
     text
 }
@@ -649,6 +639,7 @@ mod tests {
             assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
             assert!(lines[1].contains("Xla") && lines[1].ends_with("x1      7"), "{lines:#?}");
             assert!(sheet.fitting_lines(None).0[1].contains(&name(1)));
+            assert_eq!(sheet.fitting_lines(Some(1)).0.len(), 3, "a terminal of one column");
         }
 
         #[test]
@@ -674,6 +665,38 @@ mod tests {
             assert_eq!(heads.len(), 2, "{lines:#?}");
             assert!(heads[0].contains("another_long_name") && heads[1].contains("last"), "{lines:#?}");
             assert_eq!(sheet.fitting_lines(Some(60)).1, ["last"]);
+        }
+    }
+
+    mod table {
+        use crate::output::*;
+
+        #[test]
+        fn the_widest_cell_is_continued_or_the_table_is_folded() {
+            let mut table = Table::new(&[("rank", Side::Right), ("process", Side::Left), ("where", Side::Left)]);
+            table.row(vec!["0".to_owned(), "node0:4711".to_owned(), "waits for 歩進み ".repeat(5)]);
+            let lines = table.lines_within(60);
+            assert!(lines.len() > 2 && lines.iter().all(|line| measure_text_width(line) <= 60), "{lines:#?}");
+            assert!(
+                lines[1].starts_with("     0  node0:4711  waits") && lines[2].trim().starts_with("for 歩"),
+                "{lines:#?}"
+            );
+            let lines = table.lines_within(24);
+            assert!(lines.iter().all(|line| measure_text_width(line) <= 24), "{lines:#?}");
+            let heads: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| line.contains("rank")).collect();
+            assert_eq!(heads, ["rank  process", "rank  where"], "{lines:#?}");
+        }
+
+        #[test]
+        fn lines_are_broken_between_words() {
+            let mut text = Text::default();
+            text.sentence("a sentence of some words");
+            text.line("    → /a/very/long/path");
+            text.next("nccl-otf2 report trace");
+            let sentence = "  a sentence\n    of some\n    words\n";
+            let whole = "    →\n      /a/very/long/path\n  next: nccl-otf2 report trace\n";
+            assert_eq!(text.wrapped(Some(14)), format!("{sentence}{whole}"));
+            assert_eq!(text.wrapped(None).lines().count(), 3);
         }
     }
 

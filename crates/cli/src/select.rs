@@ -23,11 +23,11 @@ pub(crate) struct Select {
     function: Vec<String>,
 
     /// Only what runs at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME since 1970 in ns
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Time>,
 
     /// Only what runs at or before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Time>,
 }
 

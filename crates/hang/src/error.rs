@@ -16,8 +16,8 @@ pub enum Error {
     NothingRecorded(PathBuf),
     #[error(transparent)]
     Parts(#[from] archive::Error),
-    #[error("{}: not an archive of NCCL events", .0.display())]
-    NotNccl(PathBuf),
+    #[error("{}: an archive of {creator}, without NCCL operations", anchor.display())]
+    NotNccl { anchor: PathBuf, creator: String },
     #[error("cannot read the archive")]
     Archive(#[from] otf2::Error),
     #[error("cannot {operation} {}", path.display())]

@@ -176,7 +176,12 @@ impl Checksums {
         let path = if global != format!("{:016x}", self.global) {
             anchor.with_extension("def")
         } else if local != format!("{:016x}", self.local) {
-            anchor.with_extension("").join("*.def")
+            let events = anchor.with_extension("");
+            if !events.is_dir() {
+                let reason = "is missing: the events of the archive were in it".to_owned();
+                return Err(Error::Damaged { path: events, reason });
+            }
+            events.join("*.def")
         } else {
             return Ok(());
         };

@@ -406,11 +406,11 @@ pub(crate) struct Filter {
     kind: Vec<String>,
 
     /// Only what runs at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME on the clock
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Time>,
 
     /// Only what runs at or before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Time>,
 
     /// Print at most this many lines
@@ -469,7 +469,8 @@ impl FromStr for Time {
             return digits.parse().map(Self::Absolute).map_err(|_| WRONG);
         }
         let after: SignedDuration = text.parse().map_err(|_| WRONG)?;
-        Ok(Self::Relative(u64::try_from(after.as_nanos()).map_err(|_| WRONG)?))
+        let after = u64::try_from(after.as_nanos());
+        after.map(Self::Relative).map_err(|_| "a time before the beginning: times count from there")
     }
 }
 

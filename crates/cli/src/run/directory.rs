@@ -94,12 +94,12 @@ impl Directory {
         self.as_variable()?;
         refuse_foreign(&self.path, "--out").map_err(|reason| anyhow!(reason))?;
         self.clear(program, request, job)?;
-        if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
-            job.belong_to(&claim.name);
-        }
         let is_set = request.out.is_none() && env::var("NCCL_OTF2_DIR").is_ok_and(|template| !template.is_empty());
         let origin = if is_set { "from NCCL_OTF2_DIR; " } else { "" };
         let failed = || format!("cannot create {} ({origin}--out names another)", self.path.display());
+        if let (true, Some(claim)) = (request.append, job::owner(&self.path).with_context(failed)?) {
+            job.belong_to(&claim.name);
+        }
         // No other user may read the recording, or put files there.
         let is_new = !self.path.exists();
         host::directories(&self.path).with_context(failed)?;
@@ -469,7 +469,11 @@ fn why_strayed(strayed: &StrayProcess, directory: &Path) -> Text {
 
 /// Why a run may have recorded nothing, the likely reasons first.
 fn why_nothing(plugin: &Path, directory: &Path, ended: ExitStatus) -> Text {
-    let failed = if ended.success() { String::new() } else { format!("\n  - The command failed: {ended}.") };
+    let failed = match ended.code() {
+        Some(0) => String::new(),
+        Some(code) => format!("\n  - The command failed with exit status {code}."),
+        None => format!("\n  - The command failed: {ended}."),
+    };
     let reasons = format!(
         "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in place of the command, finds most of the usual
 reasons:{failed}

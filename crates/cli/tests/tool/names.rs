@@ -3,12 +3,13 @@
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use journal::clock;
 use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{CommInit, Name};
 use serde_json::Value;
+use whole_plugin::machine::skip;
 
 use super::recording::{NO_PROCESS, begin};
 use super::support::{Scratch, text};
@@ -161,4 +162,42 @@ fn programs_get_names_as_they_are() {
     let command = format!("{} -c first\\nFORGED", hostile("python").replace('\n', "\\n"));
     assert_eq!(info["commands"], serde_json::json!([command]), "{info:#}");
     assert!(has(&json(&["stats", dir, "--json"])["communicators"], &hostile("world")));
+    // A sentence is for people, also in JSON.
+    for arguments in [&["stats", dir, "--json"][..], &["hang", dir, "--json", "--after", "0"]] {
+        let verdict = &json(arguments)["verdict"];
+        let line = verdict["line"].as_str().expect("a line");
+        assert!(line.chars().count() <= 110 && !line.contains(char::is_control), "{line:?}");
+        let said = verdict.to_string();
+        assert!(!said.contains(r"\u001b") && !said.contains(r"\nFORGED\r"), "{said}");
+    }
+}
+
+#[test]
+fn all_lines_fit_the_terminal() {
+    let scratch = Scratch::new();
+    let out = job(&scratch);
+    let archive = scratch.join("archive");
+    fs::rename(&out, &archive).expect("renamed");
+    let tool = scratch.tool().get_program().to_owned();
+    for verb in
+        ["hang archive --after 0 --all", "finalize archive", "info archive", "stats archive", "check archive", "doctor"]
+    {
+        for width in [80, 30] {
+            // util-linux's `script` runs a command in a terminal.
+            let command = format!("stty rows 24 cols {width}; '{}' {verb} 2>/dev/null", tool.display());
+            let mut script = Command::new("script");
+            script.args(["-qec", &command, "/dev/null"]).env("TERM", "dumb").current_dir(scratch.path());
+            let Ok(output) = script.stdin(Stdio::null()).output() else {
+                skip("there is no program `script`");
+                return;
+            };
+            let shown = text(&output.stdout);
+            assert!(shown.lines().count() > 1, "{verb}: {shown}");
+            // What is to be copied is not broken: commands, and words such as paths.
+            let can_be_broken = |line: &&str| line.trim().contains(' ') && !line.starts_with("  next: ");
+            let is_long = |line: &&str| console::measure_text_width(line.trim_end()) > width;
+            let long = shown.lines().find(|line| is_long(line) && can_be_broken(line));
+            assert_eq!(long, None, "{verb}: {shown}");
+        }
+    }
 }

@@ -53,7 +53,9 @@ struct Ran<'a> {
 
 pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> {
     if !is_nccl(&trace.archive) {
-        return Err(Error::NotNccl(trace.anchor.clone()));
+        let creator = Some(trace.archive.creator()).filter(|creator| !creator.is_empty());
+        let creator = creator.unwrap_or("another program").to_owned();
+        return Err(Error::NotNccl { anchor: trace.anchor.clone(), creator });
     }
     let members = Members::from_trace(trace);
     let doubts = Limitations::of(trace);

@@ -47,7 +47,11 @@ export function duration(ns) {
   const size = Math.abs(ns);
   if (size < 1e3) return number(ns) + THIN + 'ns';
   if (size < 1e6) return number(ns / 1e3, size < 1e5 ? 1 : 0) + THIN + 'µs';
-  return size < 1e9 ? number(ns / 1e6, 2) + THIN + 'ms' : number(ns / 1e9, 3) + THIN + 's';
+  if (size < 1e9) return number(ns / 1e6, 2) + THIN + 'ms';
+  if (size < 6e11) return number(ns / 1e9, 3) + THIN + 's';
+  if (size >= 3.6e12) return number(ns / 3.6e12, 2) + THIN + 'h';
+  const seconds = Math.floor(size / 1e9);
+  return `${ns < 0 ? '−' : ''}${Math.floor(seconds / 60)}${THIN}min ${seconds % 60}${THIN}s`;
 }
 
 /** A size with its unit. @param {number | null} size */
