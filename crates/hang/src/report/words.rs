@@ -19,12 +19,12 @@ const MOST_OF_NAME: usize = 24;
 
 pub(super) const MOST_EVIDENCE: usize = 5;
 
-/// A time span with one decimal.
+/// A time span with one decimal; a long one as [`time`] has it.
 pub(super) fn seconds(ns: u64) -> String {
     match ns {
-        0..1_000_000 => time(ns),
         1_000_000..50_000_000 => format!("{:.1} ms", real(ns) / 1e6),
-        _ => format!("{:.1} s", real(ns) / 1e9),
+        50_000_000..600_000_000_000 => format!("{:.1} s", real(ns) / 1e9),
+        _ => time(ns),
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn cut(line: &str) -> String {
     // Commas also separate ranks.
     let is_list = |at: usize| line[at..].starts_with(',') && line[at + 1..].trim_start().starts_with(char::is_numeric);
     let clauses = line.match_indices([';', ',']).map(|(at, _)| at).filter(|at| !is_list(*at));
-    let longest = clauses.map(|at| &line[..at]).filter(|text| fits(text)).last();
+    let longest = clauses.map(|at| &line[..at]).rfind(|text| fits(text));
     let longest = longest.filter(|text| 2 * columns(text) > MOST_COLUMNS);
     longest.map_or_else(|| shortened(line, MOST_COLUMNS), str::to_owned)
 }
