@@ -216,7 +216,8 @@ fn grounds(report: &Report, directory: &Path, text: &mut Text) {
         Some("below-nccls-calls") => text.line("  the cause is below NCCL's calls: GPU, driver or network"),
         _ => {}
     }
-    if let Some(advice) = verdict.next.as_ref().filter(|_| verdict.command.is_none()) {
+    let is_command = |advice: &&String| verdict.command.as_ref().is_some_and(|command| advice.starts_with(command));
+    if let Some(advice) = verdict.next.as_ref().filter(|advice| !is_command(advice)) {
         text.sentence(format_args!("to do: {advice}"));
     }
     if let Some(command) = &verdict.command {

@@ -42,7 +42,8 @@ fn stacks(job: &Job, members: &[Member]) -> Option<String> {
     let process = members.iter().find_map(|member| job.process_of_member(*member))?;
     let Process { host, pid, .. } = process;
     Some(if process.state == RecordingState::Running {
-        format!("on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'")
+        let gdb = format!("gdb -p {pid} -batch -ex 'thread apply all backtrace'");
+        format!("see its stack on {host}: py-spy dump --native --pid {pid}, or {gdb}")
     } else {
         format!("look at the program's stack in {} the next time: py-spy dump --native --pid PID", who(job, members))
     })
@@ -51,12 +52,11 @@ fn stacks(job: &Job, members: &[Member]) -> Option<String> {
 /// The command that shows or ends what a finding says of the first suspect's process.
 pub(crate) fn command(job: &Job, finding: &Finding) -> Option<String> {
     let process = finding.suspects.iter().find_map(|suspect| job.process_of_member(suspect.member))?;
-    let Process { host, pid, .. } = process;
     match (finding.reason, process.state) {
-        (Reason::Stopped, _) => Some(format!("kill -CONT {pid}  # on {host}")),
-        (Reason::NotCalled | Reason::InTheCall, RecordingState::Running) => Some(format!(
-            "py-spy dump --native --pid {pid}  # on {host}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'"
-        )),
+        (Reason::Stopped, _) => Some(format!("kill -CONT {}", process.pid)),
+        (Reason::NotCalled | Reason::InTheCall, RecordingState::Running) => {
+            Some(format!("py-spy dump --native --pid {}", process.pid))
+        }
         _ => None,
     }
 }
