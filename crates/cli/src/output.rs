@@ -366,7 +366,7 @@ fn wrapped(line: &str, width: usize) -> String {
     let indent = " ".repeat((begin + 2).min(width / 2));
     let mut text = line[..begin].to_owned();
     let mut used = begin;
-    for (number, word) in line[begin..].split(' ').enumerate() {
+    for (number, word) in words(&line[begin..]).into_iter().enumerate() {
         let length = measure_text_width(word);
         if number > 0 && used + 1 + length > width {
             text = text.trim_end().to_owned() + "\n" + &indent;
@@ -379,6 +379,25 @@ fn wrapped(line: &str, width: usize) -> String {
         used += length;
     }
     text
+}
+
+/// The words of a line; a number and its unit are one.
+fn words(line: &str) -> Vec<&str> {
+    const UNITS: [&str; 17] = [
+        "%", "ns", "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "B/s", "kB/s", "MB/s", "GB/s", "TB/s",
+    ];
+    let mut words: Vec<&str> = Vec::new();
+    let mut from = 0;
+    for (at, _) in line.match_indices(' ').chain([(line.len(), "")]) {
+        let next = line[at..].trim_start_matches(' ').split(' ').next().unwrap_or_default();
+        let is_number = line[from..at].ends_with(|last: char| last.is_ascii_digit());
+        let is_unit = UNITS.contains(&next.trim_matches(|sign: char| sign.is_ascii_punctuation() && sign != '%'));
+        if at == line.len() || !(is_number && is_unit) {
+            words.push(&line[from..at]);
+            from = (at + 1).min(line.len());
+        }
+    }
+    words
 }
 
 pub(crate) fn text(text: &Text) -> Result<()> {
@@ -596,6 +615,22 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_not_parted_from_its_unit() {
+        let line = "  Ranks spent 3.134 s in operations: 37.8 % waiting, 62.1 % transfer (± 1.53 ms), in 5 steps.";
+        for width in 1..measure_text_width(line) {
+            let text = wrapped(line, width);
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            assert_eq!(lines.join(" "), line.trim(), "{width}");
+            for unit in ["s in", "% ", "ms", "s "] {
+                assert!(lines.iter().all(|line| !line.starts_with(unit)), "{text}");
+            }
+        }
+        assert_eq!(words("a  b 5"), ["a", "", "b", "5"]);
+    }
+
     mod number_table {
         use crate::output::*;
 
