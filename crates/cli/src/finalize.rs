@@ -392,7 +392,7 @@ fn put_first(trace: &Trace, verdict: &mut Verdict) -> Option<HangReport> {
     if let Some(HangReport { verdict: found, .. }) = &found {
         verdict.line.clone_from(&found.line);
         let advice = found.next.as_ref().map(|advice| format!("{}.", capital(advice)));
-        let tables = is_unfinished.then(|| "Unfinished operations are in none of the tables.".to_owned());
+        let tables = is_unfinished.then(|| "Times of unfinished operations are in none of the tables.".to_owned());
         verdict.basis.splice(0..0, found.evidence.iter().cloned().chain(advice).chain(tables));
         if is_unfinished || found.kind != Kind::Mismatch {
             verdict.finding = Finding::Unfinished;

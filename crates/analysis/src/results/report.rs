@@ -450,7 +450,8 @@ pub struct Heat {
     /// Start of the first bin.
     pub from_ns: u64,
     pub bin_ns: u64,
-    /// By rank and bin: mean lateness relative to the median rank, in ns; null without comparable operations.
+    /// By rank and bin: mean lateness relative to the median rank, in ns, over nearby operations where a bin has fewer
+    /// than 21; null without comparable operations.
     pub ranks: Vec<Vec<Option<f64>>>,
 }
 

@@ -12,6 +12,8 @@ use nccl_events::collective::Flow;
 use nccl_events::ids::index as large;
 
 const BINS: u64 = 120;
+/// So many arrivals tell how late a rank is on average, also if it is late at every third only.
+const MEAN_OF: usize = 21;
 
 struct Arrival {
     instance: u32,
@@ -158,15 +160,24 @@ fn name(trace: &Trace, rank: &JobRank) -> String {
     }
 }
 
+/// The mean lateness in each bin, of [`MEAN_OF`] arrivals around its middle where it has fewer: otherwise, the number of
+/// late ones among two or three would vary from bin to bin.
 fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
-    let bins = usize::try_from(BINS).unwrap_or(1);
-    let mut sums = vec![(0.0, 0_u64); bins];
-    for arrival in arrivals {
-        let sum = &mut sums[usize::try_from(arrival.time_ns / bin_ns).unwrap_or(bins).min(bins - 1)];
-        sum.0 += arrival.late_ns;
-        sum.1 += 1;
-    }
-    sums.into_iter().map(|(sum, count)| (count > 0).then(|| sum / real(count))).collect()
+    let least = (arrivals.len() / 8).clamp(1, MEAN_OF);
+    let begin = |bin: u64| arrivals.partition_point(|arrival| arrival.time_ns < bin * bin_ns);
+    let mean = |bin: u64| {
+        let (mut from, mut to) = (begin(bin), if bin + 1 < BINS { begin(bin + 1) } else { arrivals.len() });
+        if from == to {
+            return None;
+        }
+        if to - from < least {
+            from = usize::midpoint(from, to).saturating_sub(least / 2).min(arrivals.len() - least);
+            to = from + least;
+        }
+        let sum: f64 = arrivals[from..to].iter().map(|arrival| arrival.late_ns).sum();
+        Some(sum / real((to - from) as u64))
+    };
+    (0..BINS).map(mean).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 import { add, byId, colourName, contents, dot, fill, fillTable, section } from '#page/dom';
 import { date, duration, NONE, number, pathText, percent, sizes } from '#page/format';
-import { html } from '#page/html';
+import { html, prose, quotes } from '#page/html';
 import { budgetBar } from '#page/operations';
 import { lines } from '#page/verdict';
 
@@ -34,11 +34,13 @@ const isCompared = ({ outcome }) => outcome !== 'unclear';
 export function diff({ comparison, title, tool }) {
   const { sentence, basis, runs, groups } = comparison;
   document.title = `${title}: NCCL runs compared`;
+  quotes(comparison.ranges.map(({ path }) => pathText(path)));
   fill(byId('facts'), html`<h1>${title}</h1>${runs.map(({ run, ranks }, at) => html`<span>${'AB'[at]}
     <b>${run.anchor}</b> ${run.start_ns !== null && date(run.start_ns)}, <b>${number(ranks)}</b> rank${
     ranks !== 1 && 's'}</span>`)}`);
   const who = /^(B is (slower|faster)|[AB] did not end)/.exec(sentence)?.[0] ?? '';
-  fill(byId('verdict'), html`<h2 class="sr">Verdict</h2><p class="v"><em>${who}</em>${sentence.slice(who.length)}</p>
+  fill(byId('verdict'), html`<h2 class="sr">Verdict</h2><p class="v"><em>${who}</em>${
+    prose(sentence.slice(who.length))}</p>
     ${lines(basis)}`);
   operations(comparison);
   ranges(comparison);

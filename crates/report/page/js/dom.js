@@ -16,6 +16,9 @@ export function fill(element, content) {
   element.innerHTML = content.text;
 }
 
+/** Marked rows that are shown though others are folded. */
+const MOST_MARKED = 4;
+
 /** In a window as narrow as a phone's, only what the verdict is about is unfolded. */
 export const NARROW = 600;
 
@@ -86,8 +89,11 @@ export function fillTable(table, caption, columns, rows, options = {}) {
     const limit = options.limit ?? Infinity;
     const folded = all || sorted.length <= limit + 8 ? 0 : sorted.length - limit;
     const line = (/** @type {R} */ row) => tableRow(columns, row, options.mark?.(row) ?? false);
-    const body = [...sorted.slice(0, sorted.length - folded).map(line), folded > 0 && html`<tr class="fold"><td
-      colspan="${columns.length}"><button type="button">Show ${folded} more</button></td></tr>`];
+    // What is marked is what the page speaks of: some of it is shown in any case.
+    const behind = sorted.slice(sorted.length - folded).filter((row) => options.mark?.(row)).slice(0, MOST_MARKED);
+    const shown = [...sorted.slice(0, sorted.length - folded), ...behind];
+    const body = [...shown.map(line), folded > 0 && html`<tr class="fold"><td
+      colspan="${columns.length}"><button type="button">Show ${folded - behind.length} more</button></td></tr>`];
     fill(table, html`<caption class="sr">${caption}</caption><thead><tr>${columns.map((column, at) =>
       tableHead(column, at, sort))}</tr></thead><tbody>${body}</tbody>`);
     table.querySelector('.fold button')?.addEventListener('click', () => {

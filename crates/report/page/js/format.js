@@ -17,6 +17,9 @@ export const directoryOf = (anchor) => anchor.replace(/\/?[^/]*\.otf2$/, '') || 
 /** An operation's name with NCCL's number of it. @param {string} name @param {number | null} sequence */
 export const numbered = (name, sequence) => (sequence === null || sequence < 0 ? name : `${name} seq ${sequence}`);
 
+/** An operation as the function that calls it is named. @param {string} name */
+export const operationName = (name) => name.replace(/^NCCL (?=[A-Z]\w*$)/, 'nccl');
+
 /** Names of ranges as `nvtx.ranges` has them. */
 export const pathText = (/** @type {string[]} */ names) => names.join(' > ');
 

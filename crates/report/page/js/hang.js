@@ -2,7 +2,7 @@
 
 import { add, fill, fillTable, section } from '#page/dom';
 import { capital, directoryOf, duration, NONE, number, pathText } from '#page/format';
-import { html } from '#page/html';
+import { html, prose } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {NonNullable<Model['hang']>} Hang */
@@ -23,9 +23,9 @@ export function hang(model) {
   const messages = found.communicators.flatMap((communicator) => communicator.messages);
   if (all.length === 0 && messages.length === 0) return;
   const element = section('hang', titleOf(model), `nccl-otf2 hang ${directoryOf(report.run.anchor)}`,
-    html`${all.slice(0, 1).map((one) => html`<b>${says(one)}</b>`)}`, { open: 'always' });
+    html`${all.slice(0, 1).map((one) => html`<b>${prose(says(one))}</b>`)}`, { open: 'always' });
   all.slice(0, MOST_COMMUNICATORS).forEach((one, at) => {
-    if (at > 0) fill(add(element, 'h3'), html`${says(one)}`);
+    if (at > 0) fill(add(element, 'h3'), html`${prose(says(one))}`);
     table(element, one, found);
   });
   if (all.length > MOST_COMMUNICATORS) {
@@ -49,11 +49,30 @@ export function suspects({ hang: found, report: { ranks, causes } }) {
   return cause?.rank === null || cause?.rank === undefined || cause.link ? [] : [cause.rank];
 }
 
+/**
+ * Operations of which the recording has the call only, and which a hang kept from ending: from which of NCCL's numbers
+ * on, by the id of their location and their function. @param {Model} model
+ */
+export function notEnded({ hang: found, report: { communicators, ranks } }) {
+  const from = /** @type {Map<string, number>} */ (new Map());
+  for (const { name, sequences } of found?.communicators ?? []) {
+    const members = ranks.flatMap((rank) => rank.members).filter(({ communicator }) =>
+      communicators[communicator]?.name === name);
+    for (const { first_incomplete: first, entered } of sequences) {
+      if (!first || first.sequence === null || first.function === null) continue;
+      for (const { rank, location } of members) {
+        if (entered.includes(rank)) from.set(`${location} ${first.function}`, first.sequence);
+      }
+    }
+  }
+  return from;
+}
+
 /** @param {HTMLElement} element @param {string} title @param {string[]} lines */
 function list(element, title, lines) {
   if (lines.length === 0) return;
   if (title) fill(add(element, 'h3'), html`${title}`);
-  fill(add(element, 'ul', 'because'), html`${lines.slice(0, SHOWN).map((line) => html`<li>${line}</li>`)}`);
+  fill(add(element, 'ul', 'because'), html`${lines.slice(0, SHOWN).map((line) => html`<li>${prose(line)}</li>`)}`);
 }
 
 /** @param {{ communicator: Communicator, sequence: Sequence }} one */
@@ -77,8 +96,8 @@ const numberOf = (/** @type {Place} */ { job_rank: own, rank }) => own ?? rank;
 /** What the proxy waits for is behind it. @param {Place} row */
 function whereOf({ text }) {
   const [head, ...rest] = text.split(/; (?=proxy: )/);
-  return html`${head}${rest.length > 0 && html`<details class="u"><summary>what its proxy waits for</summary>${
-    rest.join('; ')}</details>`}`;
+  return html`${prose(head)}${rest.length > 0 && html`<details class="u"><summary>what its proxy waits for</summary>${
+    prose(rest.join('; '))}</details>`}`;
 }
 
 /** @param {HTMLElement} element @param {{ communicator: Communicator, sequence: Sequence }} one @param {Hang} found */

@@ -17,12 +17,25 @@ const ESCAPES = /** @type {Record<string, string>} */ ({ '&': '&amp;', '<': '&lt
 /** @param {string} text */
 export const escape = (text) => text.replace(/[&<>"]/g, (c) => ESCAPES[c]);
 
-/** Text between backticks is code. @param {unknown} value @returns {string} */
+/** @param {unknown} value @returns {string} */
 function piece(value) {
   if (value instanceof Html) return value.text;
   if (Array.isArray(value)) return value.map(piece).join('');
-  return value === false ? '' : escape(String(value ?? '')).replace(/`([^`]+)`/g, '<code>$1</code>');
+  return value === false ? '' : escape(String(value ?? ''));
 }
+
+/** Names with backticks of their own, as a pattern. */
+let odd = '';
+
+/** Tells which names a sentence may have between backticks. @param {string[]} names */
+export function quotes(names) {
+  odd = names.filter((name) => name.includes('`')).sort((a, b) => b.length - a.length)
+    .map((name) => `${escape(name).replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}|`).join('');
+}
+
+/** A sentence of the tool: what it has between backticks is code. @param {string} text */
+export const prose = (text) =>
+  new Html(escape(text).replace(new RegExp(`\`(${odd}[^\`]+)\``, 'g'), '<code>$1</code>'));
 
 /**
  * Markup with its values escaped.

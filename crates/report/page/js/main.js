@@ -3,7 +3,9 @@
 import { diff } from '#page/diff';
 import { byId, contents, redraw, unfold } from '#page/dom';
 import { inflate } from '#page/encoding';
-import { hang } from '#page/hang';
+import { pathText } from '#page/format';
+import { hang, notEnded } from '#page/hang';
+import { quotes } from '#page/html';
 import { operations, timeByRank } from '#page/operations';
 import { pairs } from '#page/pairs';
 import { path } from '#page/path';
@@ -35,11 +37,11 @@ async function main() {
 async function report(model) {
   /** @type {TimelineView | null} */
   let view = null;
-  const store = new Store(model.timeline, data, () => view?.redraw());
+  const store = new Store(model.timeline, data, () => view?.redraw(), notEnded(model));
   await store.open();
-  verdict(model);
   if (store.count > 0) view = new TimelineView(model, store);
   const goTo = (/** @type {Parameters<TimelineView['goTo']>} */ ...to) => view?.goTo(...to);
+  quotes(model.report.phases.map(({ path: names }) => pathText(names)));
   // Who, which link, which phase; the rest is folded.
   hang(model);
   timeByRank(model);
@@ -53,11 +55,11 @@ async function report(model) {
   operations(model);
   overlap(model);
   communicators(model);
-  const places = new Map(model.timeline.locations.map(({ id }, index) => [id, index]));
-  anomalies(model, ({ start_ns: begin, location: id }) => `#at=${begin}.${places.get(id) ?? 0}`);
+  anomalies(model);
   completeness(model);
   howTo(model);
   leftOut(model);
+  verdict(model);
   contents(sections(model));
   return view;
 }
@@ -83,6 +85,8 @@ function listen(system, view) {
   addEventListener('click', ({ target }) => {
     const link = target instanceof Element ? target.closest('a[href^="#"]')?.getAttribute('href') : null;
     if (link) unfold(document.getElementById(link.slice(1)));
+    // The same place again is no change of the address.
+    if (link === location.hash) void view?.follow(link);
   });
   let resized = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   addEventListener('resize', () => {

@@ -123,20 +123,21 @@ function timedBy({ timing, count, unfinished }) {
   return sources.map(([source, times]) => `${source} ${percent(times / (count - unfinished))}`).join(', ');
 }
 
+/** Whether of some time it is not known whether it was waiting. @param {Budget} budget */
+const isUnknown = ({ unclear_ns: unclear, not_compared_ns: rest }) => unclear + rest > 0;
+
 /** @param {Model} model */
 export function timeByRank({ report }) {
   const rows = report.ranks;
   if (rows.every(({ budget }) => budget.operations_ns === 0)) return;
   const worst = report.causes.find(({ kind }) => kind === 'late-rank')?.rank ?? null;
   const isHang = report.verdict.finding === 'unfinished';
-  const least = rows.reduce((a, b) => (b.budget.waiting_ns < a.budget.waiting_ns ? b : a), rows[0]);
   const split = rows.some((row) => row.budget.waiting_ns + row.budget.transfer_ns > 0);
+  const isSeen = rows.some((row) => row.budget.waiting_ns > 0);
   const element = section('time', 'Waiting and transfer, by rank', 'nccl-otf2 stats --by ranks', !split ?
     html`With one rank, or without comparable clocks, nobody is seen to wait for another.` :
-    html`${isHang && 'Of what ended. '}Sorted by waiting: who waits least is whom the others wait for. <b>${
-    capital(least.name)} waits
-    ${duration(least.budget.waiting_ns)}, the median rank ${duration(median(rows.map((row) =>
-      row.budget.waiting_ns)))}.</b>`, { half: true, open: split && !isHang });
+    html`${isHang && 'Of what ended. '}${isSeen ? leastWaiting(rows) : shortest(rows)}`,
+  { half: true, open: split && !isHang });
   const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
@@ -147,7 +148,7 @@ export function timeByRank({ report }) {
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: '', style: 'width:46%', cell: (row) => budgetBar(row.budget, most, row.name) },
     { title: 'waiting', number: true, key: (row) => row.budget.waiting_ns,
-      cell: (row) => duration(split ? row.budget.waiting_ns : null) },
+      cell: (row) => duration(isSeen || !isUnknown(row.budget) ? row.budget.waiting_ns : null) },
     { title: 'transfer', number: true, key: (row) => row.budget.transfer_ns,
       cell: (row) => duration(split ? row.budget.transfer_ns : null) },
     { title: 'operations', number: true, key: (row) => row.budget.operations_ns,
@@ -160,5 +161,27 @@ export function timeByRank({ report }) {
       cell: (row) => duration(exposed.get(row.index) ?? null) });
   }
   fillTable(add(element, 'table', 'tight'), 'Time by rank', columns, all,
-    { sort: [3, 1], limit: 16, mark: (row) => row.index === worst });
+    { sort: [isSeen ? 3 : 5, 1], limit: 16, mark: (row) => row.index === worst });
+}
+
+/** @typedef {import('../model').Rank} Rank */
+/** @param {Rank[]} rows @param {'waiting_ns' | 'operations_ns'} part */
+const leastOf = (rows, part) => ({
+  row: rows.reduce((a, b) => (b.budget[part] < a.budget[part] ? b : a)),
+  middle: median(rows.map((row) => row.budget[part])) });
+
+/** @param {Rank[]} rows */
+function leastWaiting(rows) {
+  const { row: { name, budget }, middle: others } = leastOf(rows, 'waiting_ns');
+  return html`Sorted by waiting: who waits least is whom the others wait for. <b>${capital(name)} waits ${
+    duration(budget.waiting_ns)}, the median rank ${duration(others)}.</b>`;
+}
+
+/** Where no wait is seen. @param {Rank[]} rows */
+function shortest(rows) {
+  if (!rows.some(({ budget }) => isUnknown(budget))) return html`<b>No rank waits for another.</b>`;
+  const { row: { name, budget }, middle: others } = leastOf(rows, 'operations_ns');
+  return html`<b>Who waits for whom is not known: arrivals cannot be told apart, or are not compared.</b> Sorted by time
+    in operations: who waits for others is longer in them. ${capital(name)} is in them for ${
+    duration(budget.operations_ns)}, the median rank for ${duration(others)}.`;
 }

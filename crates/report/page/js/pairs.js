@@ -4,7 +4,7 @@ import {
   add, byId, drawn, fill, fillTable, hideTip, mix, section, segments, showTip, sizeCanvas, token,
 } from '#page/dom';
 import { bytes, duration, gigabytes, median, NONE, number } from '#page/format';
-import { entries, html } from '#page/html';
+import { entries, html, prose } from '#page/html';
 import { plot } from '#page/plot';
 import { plain } from '#page/program';
 
@@ -58,7 +58,7 @@ export function pairs({ report }) {
   const slow = report.causes.find(({ kind }) => ['slow-pair', 'slow-connection', 'slow-nic'].includes(kind));
   const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
     pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
-    <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? slow.sentence :
+    <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? prose(slow.sentence) :
     report.run.has_steps ? 'No pair costs 2 % of communication time.' : 'Connections were not measured.'}</b>`,
   { open: slow !== undefined });
   const linked = [...cells.values()].filter(({ link }) => link);

@@ -16,12 +16,15 @@ const SHOWN = 16;
 /** A duration on an axis. */
 export const plain = (/** @type {number} */ ns) => duration(ns).replace(/\.0+(?=\D)/, '');
 
+/** Phases that have operations, or a rank that is in them for longest. @param {Model['report']} report */
+export const shownPhases = (report) => report.phases.filter(({ operations, longest }) =>
+  operations > 0 || longest !== null);
+
 /** @param {Model} model */
 export function phases({ report }) {
-  const rows = report.phases.filter(({ operations, longest }) => operations > 0 || longest !== null);
+  const rows = shownPhases(report);
   if (rows.length === 0) return;
-  const idle = report.phases.length - rows.length;
-  const name = (/** @type {number} */ rank) => report.ranks[rank]?.name ?? NONE;
+  const idle = report.phases.filter(({ operations }) => operations === 0).length;
   const blamed = report.causes[0]?.why?.phase ?? report.causes[0]?.phase ?? null;
   const waiting = (/** @type {Phase} */ row) => row.budget.waiting_ns;
   const worst = rows.reduce((a, b) => (waiting(b) > waiting(a) ? b : a), rows[0]);
@@ -32,15 +35,11 @@ export function phases({ report }) {
     idle > 0 && html` ${number(idle)} range${idle !== 1 && 's'} called none.`}`, { half: true });
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
+  const isAny = rows.some(({ longest }) => longest !== null);
   fillTable(add(element, 'table', 'tight'), 'Phases', [
     { title: 'range', head: true, key: (row) => row.path.join('\0'), className: 'wrap', cell: pathOf },
     { title: 'times', number: true, key: (row) => row.ranges, cell: (row) => number(row.ranges || null) },
-    { title: 'longest on', key: (row) => row.longest?.rank ?? -1,
-      cell: (row) => (row.longest ? name(row.longest.rank) : NONE) },
-    { title: 'its time', number: true, key: (row) => row.longest?.ns ?? -1,
-      cell: (row) => duration(row.longest?.ns ?? null) },
-    { title: html`median of<br>others`, number: true, key: (row) => row.longest?.others_ns ?? -1,
-      cell: (row) => duration(row.longest?.others_ns ?? null) },
+    ...(isAny ? longestOf(report) : []),
     { title: 'operations', number: true, key: (row) => row.operations, cell: (row) => number(row.operations) },
     { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes || null) },
     { title: html`rate,<br>GB/s`, number: true, key: (row) => rate(row) ?? -1,
@@ -50,9 +49,20 @@ export function phases({ report }) {
     { title: 'waiting', number: true, key: waiting,
       cell: (row) => duration(row.budget.operations_ns > 0 ? waiting(row) : null) },
     { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },
-  ], rows, { sort: [8, -1], limit: SHOWN,
+  ], rows, { sort: [isAny ? 8 : 5, -1], limit: SHOWN,
     mark: (row) => blamed !== null && pathText(row.path) === pathText(blamed.path) });
 }
+
+/** Where a rank is in a range for longer than the others. @param {Model['report']} report
+ * @returns {import('#page/dom').Column<Phase>[]} */
+const longestOf = ({ ranks }) => [
+  { title: 'longest on', key: ({ longest }) => longest?.rank ?? -1,
+    cell: ({ longest }) => (longest ? ranks[longest.rank]?.name : NONE) },
+  { title: 'its time', number: true, key: ({ longest }) => longest?.ns ?? -1,
+    cell: ({ longest }) => duration(longest?.ns ?? null) },
+  { title: html`median of<br>others`, number: true, key: ({ longest }) => longest?.others_ns ?? -1,
+    cell: ({ longest }) => duration(longest?.others_ns ?? null) },
+];
 
 /** @param {Phase} phase */
 function pathOf({ path }) {
@@ -69,13 +79,18 @@ export function steps({ report }, goTo) {
   const found = report.steps;
   if (!found) return;
   const share = (/** @type {number} */ part, /** @type {Step} */ step) => part / Math.max(1, step.ranks_ns);
-  const sum = (/** @type {(step: Step) => number} */ of) => found.steps.reduce((all, step) => all + of(step), 0);
+  // Of a step in which a job hangs, what had not ended is not counted.
+  const isOpen = (/** @type {Step} */ step) => report.verdict.finding === 'unfinished' &&
+    step.start_ns + step.duration_ns > report.run.duration_ns - 1e3;
+  const ended = found.steps.filter((step) => !isOpen(step));
+  const sum = (/** @type {(step: Step) => number} */ of) => ended.reduce((all, step) => all + of(step), 0);
   const whole = Math.max(1, sum((step) => step.ranks_ns));
   const trend = found.trend_ns_per_step;
   const element = section('steps', 'Steps of the program', 'nccl-otf2 stats --by step', html`A step is the range
     <em>${found.name}</em>, on ${number(found.processes)} process${found.processes !== 1 && 'es'}.
-    <b>${percent(sum((step) => step.budget.operations_ns) / whole)} of the time of all ranks in steps is
-    communication, ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank.</b> ${
+    <b>${percent(sum((step) => step.budget.operations_ns) / whole)} of the time of all ranks in steps${
+    ended.length < found.steps.length && ' that ended'} is communication,
+    ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank.</b> ${
     found.duration_ns && html`The median step takes ${duration(found.duration_ns.median)}.`} ${trend !== null &&
     html`Each is ${duration(Math.abs(trend))} ${trend < 0 ? 'shorter' : 'longer'} than the one before.`}`,
     { half: true });
@@ -91,19 +106,18 @@ export function steps({ report }, goTo) {
     xText: (at) => (Number.isInteger(at) ? `step ${number(at)}` : '') });
   }
   const table = add(element, 'table', 'tight');
+  const differs = all.some((step) => step.shortest_ns !== step.duration_ns);
   fillTable(table, 'Slowest steps', [
     { title: 'step', head: true, key: (step) => step.number,
       cell: (step) => html`<a href="#timeline" data-step="${all.indexOf(step)}">step ${step.number}</a>` },
-    { title: 'slowest', number: true, key: (step) => step.duration_ns,
+    { title: differs ? 'slowest' : 'time', number: true, key: (step) => step.duration_ns,
       cell: (step) => duration(step.duration_ns) },
-    { title: 'fastest', number: true, key: (step) => step.shortest_ns,
-      cell: (step) => duration(step.shortest_ns) },
-    { title: 'slowest rank', key: (step) => step.slowest ?? -1,
-      cell: (step) => (step.slowest === null ? NONE : report.ranks[step.slowest]?.name) },
+    ...(differs ? [fastest] : []),
+    ...(all.some((step) => step.slowest !== null) ? [slowestOf(report)] : []),
     { title: 'communication, %', number: true, key: (step) => share(step.budget.operations_ns, step),
-      cell: (step) => number(share(step.budget.operations_ns, step) * 100, 1) },
+      cell: (step) => number(isOpen(step) ? null : share(step.budget.operations_ns, step) * 100, 1) },
     { title: 'waiting, %', number: true, key: (step) => share(step.budget.waiting_ns, step),
-      cell: (step) => number(share(step.budget.waiting_ns, step) * 100, 1) },
+      cell: (step) => number(isOpen(step) ? null : share(step.budget.waiting_ns, step) * 100, 1) },
   ], all, { sort: [1, -1], limit: SHOWN });
   table.addEventListener('click', (event) => {
     const at = /** @type {HTMLElement} */ (event.target).dataset.step;
@@ -111,6 +125,14 @@ export function steps({ report }, goTo) {
     if (step) goTo(step.start_ns, step.start_ns + step.duration_ns, step.slowest ?? 0);
   });
 }
+
+/** @type {import('#page/dom').Column<Step>} */
+const fastest = { title: 'fastest', number: true, key: (step) => step.shortest_ns,
+  cell: (step) => duration(step.shortest_ns) };
+
+/** @param {Model['report']} report @returns {import('#page/dom').Column<Step>} */
+const slowestOf = ({ ranks }) => ({ title: 'slowest rank', key: (step) => step.slowest ?? -1,
+  cell: (step) => (step.slowest === null ? NONE : ranks[step.slowest]?.name) });
 
 /** @param {Model} model */
 export function communicators({ report }) {

@@ -2,7 +2,7 @@
 
 import { add, fill, fillTable, section } from '#page/dom';
 import { bytes, directoryOf, duration, gigabytes, number, numbered, percent } from '#page/format';
-import { html, unit } from '#page/html';
+import { html, prose, unit } from '#page/html';
 import { countPairs, scatter } from '#page/pairs';
 import { isComparable } from '#page/skew';
 import { exposedShare, isWhole } from '#page/verdict';
@@ -21,7 +21,7 @@ export function channels({ report }) {
   if (rows.length === 0) return;
   const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', html`Time
     of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
-    <b>${slow ? slow.sentence : rows.some((row) => row.lost_ns) ?
+    <b>${slow ? prose(slow.sentence) : rows.some((row) => row.lost_ns) ?
       'No channel is slow as a whole: what is lost in a row is lost on its slow pairs.' :
       'No channel costs 2 % of communication time.'}</b>`, { open: slow !== undefined });
   const ordered = [...rows].sort((a, b) => (b.slowdown ?? 0) - (a.slowdown ?? 0));
@@ -106,8 +106,8 @@ function groups(report) {
   return [...found.values()].sort((a, b) => b.lost - a.lost);
 }
 
-/** @param {Model} model @param {(anomaly: Anomaly) => string} link To its place in the timeline */
-export function anomalies({ report }, link) {
+/** @param {Model} model */
+export function anomalies({ report }) {
   if (report.anomalies.length === 0) return;
   const element = section('anomalies', 'Anomalies', 'nccl-otf2 stats --by anomalies', html`Operations
       far from the median of their kind, by cause and by the time that all ranks lost. A cause is named
@@ -119,9 +119,11 @@ export function anomalies({ report }, link) {
     { title: 'instances', number: true, key: (group) => group.list.length, cell: (group) => number(group.list.length) },
     { title: 'kind', key: (group) => group.kind, cell: (group) => group.kind.replaceAll('-', ' ') },
     { title: 'cause', head: true, cell: (group) => group.cause },
-    { title: 'what the trace shows, in the worst case', className: 'wrap', cell: (group) => group.list[0].sentence },
+    { title: 'what the trace shows, in the worst case', className: 'wrap',
+      cell: (group) => prose(group.list[0].sentence) },
     { title: html`worst, in the timeline ${unit('(lost)')}`, cell: (group) => html`${group.list.slice(0, 3)
-      .sort((a, b) => a.start_ns - b.start_ns).map((one) => html`<a href="${link(one)}">${
+      .sort((a, b) => a.start_ns - b.start_ns).map((one) => html`<a href="#anomaly=${
+        report.anomalies.indexOf(one)}">${
         numbered(name(one), one.sequence)}</a> ${unit(duration(one.lost_ns))} &nbsp; `)}` },
   ], groups(report), { limit: SHOWN });
 }
@@ -194,7 +196,7 @@ export function completeness({ report }) {
     count('unfinished', 'unfinished'), count('late', 'late'),
   ], kinds, { mark: ([, counts]) => (counts.lost ?? 0) > 0 });
   const list = (/** @type {string} */ title, /** @type {string[]} */ lines) => (lines.length === 0 ? '' :
-    html`<h3>${title}</h3><ul>${lines.slice(0, 12).map((line) => html`<li>${line}</li>`)}${lines.length > 12 &&
+    html`<h3>${title}</h3><ul>${lines.slice(0, 12).map((line) => html`<li>${prose(line)}</li>`)}${lines.length > 12 &&
       html`<li class="u">and ${lines.length - 12} more: nccl-otf2 info</li>`}</ul>`);
   fill(add(columns, 'div'), html`<h3>Clocks</h3><p>${report.clocks.sentence}</p>
     ${report.clocks.unknown.length > 0 && html`<p>Not comparable: ${report.clocks.unknown.slice(0, 16)

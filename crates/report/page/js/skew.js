@@ -2,7 +2,7 @@
 
 import { add, drawn, fill, fillTable, hideTip, mix, section, showTip, sizeCanvas, token } from '#page/dom';
 import { duration, moment, NONE, number, quantile } from '#page/format';
-import { entries, html, unit } from '#page/html';
+import { entries, html, prose, unit } from '#page/html';
 import { plot, RIGHT } from '#page/plot';
 import { plain } from '#page/program';
 
@@ -13,8 +13,12 @@ import { plain } from '#page/program';
 /** With more ranks the heat map is one picture, and the table begins with those that made others wait most. */
 const STRIPS = 64;
 
-/** @param {Report} report */
-export const isComparable = ({ run, lateness }) => run.comparable > 0 && lateness.ranks.some((row) => row.length > 0);
+/** Whether a rank arrives later than the median by more than the clocks' error. @param {Report} report */
+const isSeen = ({ clocks: { uncertainty_ns: error }, lateness }) =>
+  lateness.ranks.some((row) => row.some((late) => (late ?? 0) > (error ?? 0)));
+
+/** Whether something can be said about who is late. @param {Report} report */
+export const isComparable = (report) => report.run.comparable > 0 && (isSeen(report) || worstOf(report) !== null);
 
 /** @param {Model} model @param {Go} go */
 export function skew({ report }, go) {
@@ -23,8 +27,8 @@ export function skew({ report }, go) {
   const element = section('skew', 'Who arrives late, and when', 'nccl-otf2 stats --by ranks', lede(report),
     { open: worstOf(report) !== null, half: true });
   const heat = new Heat(report, bins, go);
-  const strips = report.ranks.length <= STRIPS;
-  if (!strips) heatMap(element, heat);
+  const [strips, seen] = [report.ranks.length <= STRIPS, isSeen(report)];
+  if (!strips && seen) heatMap(element, heat);
   const rows = report.ranks.map((rank, index) => ({ ...rank, index }));
   if (!strips) rows.sort((a, b) => b.awaited_ns - a.awaited_ns);
   const table = add(element, 'table', 'tight');
@@ -32,8 +36,9 @@ export function skew({ report }, go) {
   fillTable(table, 'Lateness by rank over the run', [
     { title: 'rank', head: true, key: (row) => row.index, cell: (row) => row.name },
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
-    { title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px', cell: (row) =>
-      html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
+    ...(seen ? [{ title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px',
+      cell: (/** @type {typeof rows[0]} */ row) => html`<canvas class="strip" data-rank="${row.index}" role="img"
+        aria-label="Lateness of ${row.name}"></canvas>` }] : []),
     { title: html`longer<br>than peers`, number: true, key: (row) => row.longer_ns ?? 0,
       cell: (row) => duration(row.longer_ns) },
     { title: html`others<br>lose`, number: true, key: (row) => row.lost_ns ?? 0, cell: (row) => duration(row.lost_ns) },
@@ -42,6 +47,7 @@ export function skew({ report }, go) {
       cell: (row) => (row.instances === 0 ? NONE : number((row.last / row.instances) * 100)) },
     { title: 'awaited', number: true, key: (row) => row.awaited_ns, cell: (row) => duration(row.awaited_ns) },
   ], rows, { limit: strips ? STRIPS : 24, mark: (row) => row.index === worstOf(report), done: drawStrips });
+  if (!seen) return;
   drawn(drawStrips);
   const heatAt = () => strips ? placeOf(table.querySelector('.strip'), element) : heatArea(element);
   trend(table.parentElement ?? element, report, bins, heatAt);
@@ -59,9 +65,10 @@ const trendOf = {
 /** @param {Report} report */
 function lede(report) {
   const cause = report.causes.find(({ kind }) => kind === 'late-rank');
-  return html`Arrival at collectives against the median rank. ${cause ? html`<b>${cause.sentence}.</b>` :
+  return html`Arrival at collectives against the median rank. ${cause ? html`<b>${prose(cause.sentence)}.</b>` :
     html`<b>${report.verdict.finding === 'healthy' ? 'No rank is late as a rule' :
-      'No rank can be named late'}.</b>`} ${report.clocks.sentence}`;
+      'No rank can be named late'}.</b>`} ${report.clocks.sentence}${!isSeen(report) &&
+    ' Arrivals differ by less than that: when a rank was late cannot be drawn.'}`;
 }
 
 class Heat {
@@ -78,7 +85,8 @@ class Heat {
   }
 
   legend() {
-    return html`the whole run &nbsp;<span class="ramp"></span> 0 … ${duration(this.scale)} late${
+    return html`the whole run &nbsp;<span class="ramp"></span> 0 … ${duration(this.scale)} late, mean over
+      nearby collectives${
       this.floor > 0 && html`; below the clocks’ ± ${duration(this.floor)}
       empty`}`;
   }
@@ -145,7 +153,7 @@ class Heat {
     const { from_ns: from, bin_ns: length, ranks } = this.report.lateness;
     const late = ranks[rank]?.[bin] ?? null;
     showTip(html`<h4>${this.report.ranks[rank].name}, ${duration(from + bin * length)}</h4>${entries([
-      ['against the median rank', late === null ? 'no arrival' : duration(late)],
+      ['mean lateness against the median rank', late === null ? 'no arrival' : duration(late)],
       ['clocks', this.floor > 0 ? `± ${duration(this.floor)}` : 'error unknown'],
     ])}<p>Click: this place in the timeline</p>`, event);
   }
@@ -223,7 +231,8 @@ function trend(element, report, bins, area) {
     others.map((sorted) => (sorted.length === 0 ? null : quantile(sorted, share)));
   const { change, name } = report.ranks[rank];
   const figure = add(element, 'figure');
-  fill(figure, html`<figcaption><span>how late: <b class="hot">${name}</b>; grey: 5 % to 95 % of the other
+  fill(figure, html`<figcaption><span>how late, mean over nearby collectives: <b
+    class="hot">${name}</b>; grey: 5 % to 95 % of the other
     ranks</span>${change && html`<span class="u">change at ${duration(change.at_ns)}:
     ${duration(change.before)} before, ${duration(change.after)} after</span>`}</figcaption>`);
   plot(add(figure, 'div'), {

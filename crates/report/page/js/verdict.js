@@ -3,8 +3,9 @@
 import { byId, fill } from '#page/dom';
 import { capital, date, directoryOf, duration, number, percent } from '#page/format';
 import { suspects, titleOf } from '#page/hang';
-import { html, unit } from '#page/html';
+import { html, prose, unit } from '#page/html';
 import { countPairs } from '#page/pairs';
+import { shownPhases } from '#page/program';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Cause} Cause */
@@ -28,15 +29,15 @@ export function verdict(model) {
   const found = basis.filter((sentence) => !isAdvice(sentence)).map((text) => `${capital(text).replace(/\.$/, '')}.`);
   byId('verdict').classList.toggle('hang', /^(HANG|DIED):/.test(line));
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
-    <p class="v"><em>${who}</em>${line.slice(who.length)}</p>
+    <p class="v"><em>${prose(who)}</em>${prose(line.slice(who.length))}</p>
     ${lines(found)}${whatNext(model, next)}
     ${findings(model)}`);
 }
 
 /** Evidence, the most convincing first; what limits it is behind it. @param {string[]} all */
 export function lines(all) {
-  const list = (/** @type {string[]} */ some) => html`<ul class="because">${some.map((one) => html`<li>${one}</li>`)}
-    </ul>`;
+  const list = (/** @type {string[]} */ some) =>
+    html`<ul class="because">${some.map((one) => html`<li>${prose(one)}</li>`)}</ul>`;
   const rest = all.slice(SHOWN);
   return html`${list(all.slice(0, SHOWN))}${rest.length > 0 && html`<details class="rest"><summary>${rest.length} more
     line${rest.length > 1 && 's'}: what the numbers rest on, and what limits them</summary>${list(rest)}</details>`}`;
@@ -45,13 +46,16 @@ export function lines(all) {
 /** What to do next: one command, or where in the page to look. @param {Model} model @param {string | null} advice */
 function whatNext({ report }, advice) {
   const { run: { anchor }, verdict: { finding }, causes: [cause] } = report;
-  if (advice !== null) return html`<p class="next">Next: ${advice}</p>`;
+  if (advice !== null) return html`<p class="next">Next: ${prose(advice)}</p>`;
   const verb = { unfinished: 'hang', unclear: 'info', nothing: 'info' }[/** @type {'unclear'} */ (finding)];
   if (verb) return html`<p class="next">Next: <code>nccl-otf2 ${verb} ${directoryOf(anchor)}</code></p>`;
   if (!cause) return '';
   const { section, label } = placeOf(cause, report);
-  return html`<p class="next">Next: <a href="#timeline">the moment in the timeline</a>, <a href="#${section}">${
-    label}</a>${report.anomalies.length > 0 && html`, <a href="#anomalies">the worst cases</a>`}</p>`;
+  const links = /** @type {[string, string][]} */ ([['timeline', 'the moment in the timeline'], [section, label],
+    ['anomalies', 'the worst cases']]).filter(([id]) => document.getElementById(id));
+  const one = (/** @type {[string, string]} */ [id, text], /** @type {number} */ at) =>
+    html`${at > 0 && ', '}<a href="#${id}">${text}</a>`;
+  return links.length > 0 && html`<p class="next">Next: ${links.map(one)}</p>`;
 }
 
 /** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
@@ -93,12 +97,13 @@ function findings({ report }) {
   const exposed = exposedShare(report.overlap);
   const row = (/** @type {number | null} */ ns, /** @type {unknown} */ share, /** @type {unknown} */ text,
     /** @type {string} */ section, /** @type {string} */ label) => html`<tr><td class="n">${duration(ns)}</td>
-    <td class="n">${share}</td><td>${text}</td><td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
+    <td class="n">${share}</td><td>${text}</td><td class="go n">${
+      document.getElementById(section) && html`<a href="#${section}">${label} ↓</a>`}</td></tr>`;
   const causes = report.causes.slice(1, 5);
   const { rest } = report.verdict;
   const others = html`${exposed !== null && html`<p class="because"><b>${percent(exposed)} of communication time is
     exposed:</b> no other kernel runs on the GPU meanwhile, see <a href="#overlap">overlap</a>.</p>`}${
-    rest !== null && report.causes.length < 6 && html`<p class="because">${unit(rest)}</p>`}`;
+    rest !== null && report.causes.length < 6 && html`<p class="because">${unit(prose(rest))}</p>`}`;
   if (causes.length === 0) return others;
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col">lost</th><th class="n" scope="col">of time in operations</th>
@@ -107,7 +112,7 @@ function findings({ report }) {
     <th scope="col"><span class="sr">evidence</span></th></tr></thead><tbody>
     ${causes.map((cause) => {
       const { section, label } = placeOf(cause, report);
-      return row(cause.lost_ns, percent(cause.share, 1), cause.sentence, section, label);
+      return row(cause.lost_ns, percent(cause.share, 1), prose(cause.sentence), section, label);
     })}
     </tbody></table>${others}`;
 }
@@ -121,7 +126,6 @@ export function sections(model) {
   const count = (/** @type {number | undefined} */ size) => html`<i>${number(size)}</i>`;
   const late = report.causes.find(({ kind }) => kind === 'late-rank')?.rank ?? null;
   const lost = report.completeness.callbacks_lost;
-  const called = report.phases.filter(({ operations }) => operations > 0);
   const all = /** @type {[string, string, unknown][]} */ ([
     ['verdict', 'Verdict', rank !== null && others.length === 0 && hot(report.ranks[rank].name)],
     ['timeline', 'Timeline', ''],
@@ -129,7 +133,7 @@ export function sections(model) {
     ['time', 'Time by rank', count(report.ranks.length)],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lost_ns || null))],
     ...linksOf(report, hot, count),
-    ['phases', 'Phases', count(called.length)], ['steps', 'Steps', count(report.steps?.steps.length)],
+    ['phases', 'Phases', count(shownPhases(report).length)], ['steps', 'Steps', count(report.steps?.steps.length)],
     ['path', 'Critical path', count(report.critical_path?.parts.length)],
     ['operations', 'Operations', count(report.operations.length)],
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],

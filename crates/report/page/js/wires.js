@@ -2,7 +2,7 @@
 
 import { add, byId, fill, fillTable, section, segments } from '#page/dom';
 import { bytes, duration, gigabytes, NONE, number, percent } from '#page/format';
-import { html } from '#page/html';
+import { html, prose } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Report} Report */
@@ -30,7 +30,7 @@ export function wires({ report }) {
   const slowest = nics.filter(({ steps }) => steps >= LEAST_STEPS).reduce((most, nic) =>
     Math.max(most, nic.slowdown ?? 0), 0);
   const element = section('wires', 'Hosts and links', 'nccl-otf2 stats --by nic', html`GPUs and network interfaces of
-    each host as NCCL sees them, and the way of a channel. <b>${culprit ? culprit.sentence : slowest > 0 ?
+    each host as NCCL sees them, and the way of a channel. <b>${culprit ? prose(culprit.sentence) : slowest > 0 ?
     'No network interface is slow as a whole.' : 'Interfaces were not compared.'}</b>`,
   { open: culprit !== undefined });
   new Drawing(element, report, topology).show();

@@ -1,8 +1,7 @@
 // What happened in a time: how many operations of each function, their time, and who waited.
 
 import { dot } from '#page/dom';
-import { operationName } from '#page/timeline/related';
-import { duration, number, percent } from '#page/format';
+import { duration, number, operationName, percent } from '#page/format';
 import { html } from '#page/html';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
@@ -19,7 +18,7 @@ export function measure(store, begin, end) {
   const { timeline } = store;
   const none = () => ({ count: 0, ns: 0, waiting: 0, open: 0, compared: 0 });
   const found = { byName: /** @type {Map<string, Sum>} */ (new Map()), byRow: timeline.rows.map(none), unfinished: 0,
-    complete: store.isDetailed(begin, end) && store.isComplete(begin, end) };
+    complete: store.isLoaded(begin, end) };
   if (!found.complete) return shares(store, begin, end, found);
   const within = (/** @type {number} */ from, /** @type {number} */ to) =>
     Math.max(0, Math.min(end, to) - Math.max(begin, from));
@@ -59,45 +58,54 @@ function shares(store, begin, end, found) {
   return found;
 }
 
-/** @param {Store} store @param {{ begin: number, end: number }} span @param {boolean} isChosen
+/** @param {Store} store @param {{ begin: number, end: number }} span
+ * @param {number | null} worst The row of the rank that the verdict names @param {boolean} isChosen
  * @param {boolean} isAlone Whether the panel has nothing else */
-export function measured(store, { begin, end }, isChosen, isAlone) {
-  const { byName, byRow, unfinished, complete } = measure(store, begin, end);
+export function measured(store, { begin, end }, worst, isChosen, isAlone) {
+  const found = measure(store, begin, end);
+  const { byName, unfinished, complete } = found;
   const names = [...byName].sort(([, a], [, b]) => b.ns - a.ns);
+  const who = waited(store, found, worst, end - begin);
   return html`<div><h3>${isChosen ? 'Selected time' : 'In view'}: ${duration(end - begin)}</h3>
     ${names.length > 0 && html`<table class="tight"><thead><tr><th scope="col">operations</th><th scope="col"
     class="n">count</th><th scope="col" class="n">time</th><th scope="col" class="n">waiting</th></tr></thead><tbody>
     ${names.map(([name, sum]) => html`<tr><th scope="row">${dot(name)}${operationName(name)}</th><td class="n">${
       number(sum.count)}</td><td class="n">${duration(sum.ns || null)}</td><td class="n">${duration(
-      sum.waiting || null)}</td></tr>`)}
+      sum.compared > 0 ? sum.waiting : null)}</td></tr>`)}
     </tbody></table>`}${unfinished > 0 && html`<p class="hot">${number(unfinished)} of them had not
     ended, for ${duration(names.reduce((all, [, { open }]) => all + open, 0))} in total.</p>`}
-    ${!complete && html`<p class="u">From shares of time: not all of its events are loaded.</p>`}${
-    !isAlone && waited(store, byRow, end - begin)}</div>${
-    isAlone && html`<div>${waited(store, byRow, end - begin)}</div>`}`;
+    ${!complete && html`<p class="u">From shares of time: not all events of this time are loaded.</p>`}${
+    !isAlone && who}</div>${isAlone && html`<div>${who}</div>`}`;
 }
 
-/** Who waited, the least first: whom the others wait for. @param {Store} store @param {Sum[]} byRow
- * @param {number} length */
-function waited(store, byRow, length) {
-  const rows = byRow.map((sum, row) => ({ ...sum, name: store.timeline.rows[row].name }));
+/** Who waited, the least first: whom the others wait for. @param {Store} store @param {Measured} found
+ * @param {number | null} worst @param {number} length */
+function waited(store, { byRow, complete }, worst, length) {
   const whole = (/** @type {Sum} */ { waiting, open }) => waiting + open;
-  // Of sends and receives, and of what had not ended, it is not known: then the order says nothing.
-  const isKnown = rows.every(({ count, compared, open }) => compared === count && open === 0);
-  const isOpen = rows.some(({ open }) => open > 0);
-  if (rows.every(({ ns, open }) => ns + open === 0)) return '';
-  if (rows.every((row) => whole(row) === 0)) return html`<p>No wait is seen that is longer than the clocks’ error.</p>`;
-  if (isKnown) rows.sort((a, b) => whole(a) - whole(b));
+  const isUnknown = (/** @type {Sum} */ { compared, open }) => complete && compared === 0 && open === 0;
+  const total = (/** @type {(sum: Sum) => number} */ of) => byRow.reduce((sum, row) => sum + of(row), 0);
+  const [count, compared] = [total((row) => row.count), total((row) => row.compared)];
+  if (total(({ ns, open }) => ns + open) === 0) return '';
+  if (total(whole) === 0) {
+    return html`<p>${!complete ? 'Who waited is not known: shares of time show no wait.' : compared === 0 ?
+      'Who waited is not known: the arrivals of these operations cannot be compared.' :
+      html`No wait is seen that is longer than the clocks’ error${compared < count && html`, in ${number(compared)} of
+        ${number(count)} operations; of the others it is not known`}.`}</p>`;
+  }
+  const rows = byRow.map((sum, row) => ({ ...sum, row, name: store.timeline.rows[row].name }))
+    .sort((a, b) => Number(isUnknown(a)) - Number(isUnknown(b)) || whole(a) - whole(b));
+  // The rank that the verdict names is never cut off.
+  const shown = rows.filter(({ row }, at) => at < MOST_RANKS || row === worst);
   const most = Math.max(...rows.map(whole));
   const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(1)}%`;
-  const isUnknown = (/** @type {Sum} */ { count, compared, open }) => count > 0 && compared === 0 && open === 0;
-  const line = (/** @type {typeof rows[0]} */ row) => html`<tr><th scope="row">${row.name}</th><td
-    style="width:50%"><div class="bar"><i class="hatched" style="${width(row.waiting)}"></i><i class="unfinished"
-    style="${width(row.open)}"></i></div></td><td class="n">${duration(isUnknown(row) ? null : whole(row))}</td><td
-    class="n">${percent(isUnknown(row) ? null : whole(row) / length)}</td></tr>`;
-  const how = isKnown ? '; whom the others wait for comes first' :
-    isOpen ? ', or was in what had not ended' : ', in operations whose waiting is known';
-  return html`<h4>Who waited${how}</h4><table class="tight"><tbody>${rows.slice(0, MOST_RANKS).map(line)}</tbody>
-    </table>${rows.length > MOST_RANKS && html`<p class="u">and ${number(rows.length - MOST_RANKS)} more, up to ${
-    duration(most)}</p>`}`;
+  const line = (/** @type {typeof rows[0]} */ row) => html`<tr class="${row.row === worst ? 'mark' : ''}"><th
+    scope="row">${row.name}</th><td style="width:50%"><div class="bar"><i class="hatched"
+    style="${width(row.waiting)}"></i><i class="unfinished" style="${width(row.open)}"></i></div></td><td class="n">${
+    duration(isUnknown(row) ? null : whole(row))}</td><td class="n">${
+    percent(isUnknown(row) ? null : whole(row) / length)}</td></tr>`;
+  const how = total(({ open }) => open) > 0 ? ', or was in what had not ended' :
+    complete && compared === count ? '' : ', as far as waiting is known';
+  return html`<h4>Who waited${how}; whom the others wait for comes first</h4><table class="tight"><tbody>${
+    shown.map(line)}</tbody></table>${rows.length > shown.length && html`<p class="u">and ${
+    number(rows.length - shown.length)} more, up to ${duration(most)}</p>`}`;
 }

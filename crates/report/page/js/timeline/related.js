@@ -1,6 +1,6 @@
 // What belongs to an event: the same operation on other ranks, its call, its launch, its network operations.
 
-import { numbered } from '#page/format';
+import { numbered, operationName } from '#page/format';
 import { LAUNCH } from '#page/timeline/palette';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
@@ -28,9 +28,6 @@ export const locationOf = (store, item) => store.timeline.locations[item.events.
 
 /** @param {Store} store @param {Item} item */
 export const nameOf = (store, item) => store.timeline.names[item.events.name[item.at]];
-
-/** An operation as the function that calls it is named. @param {string} name */
-export const operationName = (name) => name.replace(/^NCCL (?=[A-Z]\w*$)/, 'nccl');
 
 /** The name with its number: "step 65", "ncclAllReduce seq 12". @param {Store} store @param {Item} item */
 export function fullName(store, item) {
@@ -140,4 +137,27 @@ function workOf(store, operation) {
     });
   }
   return found.sort((a, b) => beginOf(a) - beginOf(b));
+}
+
+/**
+ * The operation of an anomaly: on the rank that it names, else on the first. Its times are those of the first arrival
+ * and the last end, and its location is one of its ranks'.
+ * @param {Store} store @param {import('../../model').Anomaly} anomaly @param {string | undefined} name Of the function
+ * @returns {Promise<Item | null>}
+ */
+export async function anomalyIn(store, { rank, location: id, sequence, start_ns: begin, end_ns: end }, name) {
+  await store.need(begin, end);
+  let found = /** @type {Item | null} */ (null);
+  store.timeline.locations.forEach((location, at) => {
+    if (location.kind !== 'operation' || location.id !== id) return;
+    store.each(at, begin, end, (events, index) => {
+      const isIt = (sequence === null || events.sequence[index] === sequence) &&
+        operationName(store.timeline.names[events.name[index]]) === name;
+      if (!found && isIt && events.begin[index] >= begin && events.end[index] <= end) found = { events, at: index };
+    });
+  });
+  if (!found) return null;
+  const peers = peersOf(store, found);
+  return peers.find((item) => store.timeline.rows[locationOf(store, item).row].rank === rank) ??
+    peers.find((item) => beginOf(item) === begin) ?? found;
 }

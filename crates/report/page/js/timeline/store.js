@@ -1,6 +1,7 @@
 // What the timeline shows: the overview of all ranks, and the events of those chunks that were looked at.
 
 import { decodeChunk, inflate } from '#page/encoding';
+import { operationName } from '#page/format';
 
 /** @typedef {import('../../model').Timeline} Timeline */
 /** @typedef {import('../../model').Location} Location */
@@ -11,6 +12,9 @@ import { decodeChunk, inflate } from '#page/encoding';
 /** More events than this are not looked at together: the overview stands for them. */
 const MOST_EVENTS = 300_000;
 
+/** More events than this are not loaded together. */
+export const MOST_LOADED = 2_000_000;
+
 /** Sums over the bins of a row up to each bin. @typedef {{ transfer: Float64Array, waiting: Float64Array }} Sums */
 
 export class Store {
@@ -18,9 +22,11 @@ export class Store {
    * @param {Timeline} timeline
    * @param {(id: string) => string | null} text The data elements of the page
    * @param {() => void} loaded Is called when more events are there
+   * @param {Map<string, number>} [hung] Operations that did not end, see `notEnded`
    */
-  constructor(timeline, text, loaded) {
+  constructor(timeline, text, loaded, hung = new Map()) {
     this.timeline = timeline;
+    this.hung = hung;
     this.text = text;
     this.loaded = loaded;
     /** @type {Map<number, Promise<boolean>>} */
@@ -62,6 +68,7 @@ export class Store {
   async open() {
     const text = this.text('overview');
     if (text) this.cells = await inflate(text);
+    if (this.hung.size > 0) await this.needAll();
   }
 
   /** From the first operation to the last, with some room; the whole run where there is none. */
@@ -128,6 +135,11 @@ export class Store {
     return this.chunksIn(begin, end).map((at) => this.timeline.chunks[at]).filter(({ at }) => at === 'none');
   }
 
+  /** Whether all events of a time are there, in the page and loaded. @param {number} begin @param {number} end */
+  isLoaded(begin, end) {
+    return this.isComplete(begin, end) && this.chunksIn(begin, end).every((at) => this.chunks[at] !== undefined);
+  }
+
   /** Loads the events of a time. @param {number} begin @param {number} end */
   async need(begin, end) {
     const wanted = this.chunksIn(begin, end).filter((at) => typeof this.chunks[at] !== 'object');
@@ -157,12 +169,36 @@ export class Store {
     try {
       const text = where === 'page' ? this.text(`chunk-${at}`) : await chunkFile(this.timeline.folder ?? '.', at);
       if (text === null) return false;
-      this.chunks[at] = decodeChunk(await inflate(text), this.firsts[at], origin);
+      const events = decodeChunk(await inflate(text), this.firsts[at], origin);
+      if (this.hung.size > 0) this.prolong(events, at);
+      this.chunks[at] = events;
     } catch {
       // A file that was not copied along with the page: its time is shown as shares.
       this.timeline.chunks[at].at = 'none';
     }
     return true;
+  }
+
+  /** What a hang kept from ending reaches to the end of the recording. @param {Events} events @param {number} chunk */
+  prolong(events, chunk) {
+    const { attributes, chunks, duration_ns: end, locations, names } = this.timeline;
+    for (const [location, [from, to]] of events.runs) {
+      const { id, kind } = locations[location];
+      if (kind !== 'operation') continue;
+      let isProlonged = false;
+      for (let at = from; at < to; at++) {
+        const first = this.hung.get(`${id} ${operationName(names[events.name[at]])}`) ?? Infinity;
+        if (events.sequence[at] >= first && this.attribute(events, at, 'nccl.timing') === 'enqueue') {
+          const set = attributes[events.attributes[at]];
+          events.end[at] = end;
+          events.attributes[at] = attributes.push([...set, ['nccl.unfinished', 1]]) - 1;
+          this.unfinished.add(events.attributes[at]);
+          isProlonged = true;
+        }
+        if (isProlonged) events.reach[at] = end;
+      }
+      if (isProlonged) chunks[chunk].end_ns = end;
+    }
   }
 
   /**

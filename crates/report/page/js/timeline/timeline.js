@@ -8,14 +8,16 @@ import { suspects } from '#page/hang';
 import { html, unit } from '#page/html';
 import { legend, Palette } from '#page/timeline/palette';
 import { measured } from '#page/timeline/measure';
-import { momentOf, sentenceOf, worstIn } from '#page/timeline/moment';
+import { momentOf, sentenceOf } from '#page/timeline/moment';
 import { panel } from '#page/timeline/panel';
-import { beginOf, endOf, fullName, linkTo, locationOf, related } from '#page/timeline/related';
+import { anomalyIn, beginOf, endOf, fullName, linkTo, locationOf, related } from '#page/timeline/related';
 import { layout } from '#page/timeline/rows';
 import { matcher } from '#page/timeline/search';
+import { MOST_LOADED } from '#page/timeline/store';
 import { AXIS } from '#page/timeline/view';
 
 /** @typedef {import('../../model').Model} Model */
+/** @typedef {import('../../model').Anomaly} Anomaly */
 /** @typedef {import('#page/timeline/store').Store} Store */
 /** @typedef {import('#page/timeline/store').Item} Item */
 
@@ -143,9 +145,11 @@ export class TimelineView {
     const { view, store } = this;
     const whole = { begin: Math.max(this.first, view.begin), end: Math.min(this.whole, view.end) };
     const span = view.span ?? whole;
-    fill(byId('selected'), html`${view.span && measured(store, span, true, !view.selected)}${view.selected &&
-      view.related && panel(store, view.selected, view.related)}${!view.span &&
-      measured(store, span, false, !view.selected)}`);
+    // What is measured is counted, also where it is too much to be drawn.
+    if (store.count <= MOST_LOADED && store.isComplete(span.begin, span.end)) void store.need(span.begin, span.end);
+    const time = measured(store, span, view.worst, view.span !== null, !view.selected);
+    fill(byId('selected'), html`${view.span && time}${view.selected && view.related &&
+      panel(store, view.selected, view.related)}${!view.span && time}`);
     /** @type {HTMLButtonElement} */ (document.querySelector('[data-key="f"]')).disabled = !view.selected;
   }
 
@@ -160,12 +164,11 @@ export class TimelineView {
   /** Shows what the verdict speaks of, at its worst. */
   async openMoment() {
     const { store, view, model: { report, hang } } = this;
-    const found = momentOf(report, store, hang);
+    const found = await momentOf(report, store, hang, view.worst);
     if (found) this.show(found.begin, found.end);
     await store.need(view.begin, view.end);
     const isHang = report.verdict.finding === 'unfinished';
-    // A slow link says nothing about who comes last.
-    const item = found && !isHang && !report.causes[0]?.link ? worstIn(store, found.within, view.worst) : null;
+    const item = found?.item ?? null;
     if (item) this.select(item);
     fill(byId('moment'), item && sentenceOf(store, item) || (isHang && found ?
       html`<b>From the last operations that all ranks ended to the end of the recording.</b>` :
@@ -344,24 +347,42 @@ export class TimelineView {
     history.replaceState(null, '', linkTo(this.hits[this.hit]));
   }
 
-  /** Shows what a link of the page names: `#at=BEGIN.LOCATION`. @param {string} hash */
+  /** Shows what a link of the page names: `#at=BEGIN.LOCATION`, or `#anomaly=INDEX`. @param {string} hash */
   async follow(hash) {
-    const found = /^#at=(\d+)\.(\d+)$/.exec(hash);
-    if (!found) return false;
-    const [begin, place] = [Number(found[1]), Number(found[2])];
+    const [, what, first, place] = /^#(at|anomaly)=(\d+)(?:\.(\d+))?$/.exec(hash) ?? [];
+    if (what === 'anomaly') return this.followAnomaly(this.model.report.anomalies[Number(first)]);
+    if (what !== 'at' || place === undefined) return false;
+    const begin = Number(first);
     this.comeIntoView();
     await this.store.need(begin, begin);
     let item = /** @type {Item | null} */ (null);
-    this.store.each(place, begin, begin, (events, at) => {
+    this.store.each(Number(place), begin, begin, (events, at) => {
       if (!item || events.begin[at] === begin) item = { events, at };
     });
+    await this.showItem(item, { begin: begin - 1e6, end: begin + 4e6 });
+    return true;
+  }
+
+  /** @param {Anomaly | undefined} anomaly */
+  async followAnomaly(anomaly) {
+    if (!anomaly) return false;
+    this.comeIntoView();
+    const name = this.model.report.operations[anomaly.class]?.function;
+    const item = await anomalyIn(this.store, anomaly, name);
+    const room = (anomaly.end_ns - anomaly.start_ns) / 4;
+    await this.showItem(item, { begin: anomaly.start_ns - room, end: anomaly.end_ns + room });
+    return true;
+  }
+
+  /** @param {Item | null} item @param {{ begin: number, end: number }} time If the page does not have it */
+  async showItem(item, { begin, end }) {
     if (!item) {
-      this.show(begin - 1e6, begin + 4e6);
-      return true;
+      this.select(null);
+      this.show(begin, end);
+      return;
     }
     await this.store.need(beginOf(item), endOf(item));
     this.select(item, true);
-    return true;
   }
 
   comeIntoView() {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { busBytes, busFactor, bytes, duration, gigabytes, moment, number, quantile, sizes } from '#page/format';
-import { html } from '#page/html';
+import { html, prose, quotes } from '#page/html';
 
 const plain = (/** @type {string} */ text) => text.replaceAll('\u202f', ' ');
 
@@ -48,5 +48,9 @@ test('what comes from a trace is escaped', () => {
   const name = '<script>alert("x")</script>';
   assert.equal(html`<b title="${name}">${[name]}</b>`.text.includes('<script>'), false);
   assert.equal(html`<b>${html`<i>${'a & b'}</i>`}${null}${false}${0}</b>`.text, '<b><i>a &amp; b</i>0</b>');
-  assert.equal(html`<p>${'`a <b>` says it'}</p>`.text, '<p><code>a &lt;b&gt;</code> says it</p>');
+  // Between backticks is code in sentences of the tool; a name may have backticks of its own.
+  assert.equal(html`<p>${'`a <b>` says it'}</p>`.text, '<p>`a &lt;b&gt;` says it</p>');
+  assert.equal(prose('in `a <b>`, or `c`.').text, 'in <code>a &lt;b&gt;</code>, or <code>c</code>.');
+  quotes(['step > `x` of **y** `']);
+  assert.equal(prose('late, in `step > `x` of **y** ``').text, 'late, in <code>step &gt; `x` of **y** `</code>');
 });

@@ -4,9 +4,9 @@ import { deflateSync } from 'node:zlib';
 
 import { decodeChunk, inflate, signed, Varints } from '#page/encoding';
 import { measure, measured } from '#page/timeline/measure';
-import { momentOf, sentenceOf, worstIn } from '#page/timeline/moment';
+import { momentOf, sentenceOf } from '#page/timeline/moment';
 import { facts } from '#page/timeline/panel';
-import { beginOf, fullName, locationOf, nameOf, related } from '#page/timeline/related';
+import { beginOf, endOf, fullName, locationOf, nameOf, related } from '#page/timeline/related';
 import { layout, rowAt } from '#page/timeline/rows';
 import { matcher } from '#page/timeline/search';
 import { Store } from '#page/timeline/store';
@@ -143,7 +143,7 @@ test('a time is measured by what is in it, and who waited comes last', async () 
   const middle = (events.begin[at] + events.end[at]) / 2;
   const part = measure(store, middle - 10, middle + 10).byRow[locationOf(store, all[0]).row];
   assert.deepEqual([part.count, part.ns], [1, 20], 'only what is within');
-  const text = measured(store, span, true, true).text.replace(/<[^>]+>/g, ' ');
+  const text = measured(store, span, 11, true, true).text.replace(/<[^>]+>/g, ' ');
   assert.match(text, /Selected time: .*ncclAllReduce\s+512.*Who waited.*?rank 11/s);
 });
 
@@ -151,21 +151,25 @@ test('the moment that matters is where ranks waited most for the rank that the v
   const store = await opened();
   const { report } = given.model;
   report.anomalies = [];
-  const found = momentOf(report, store, null);
-  assert.ok(found && found.begin >= report.causes[0].since_ns);
+  const found = await momentOf(report, store, null, 11);
+  const item = found?.item;
+  assert.ok(item && endOf(item) > report.causes[0].since_ns);
   assert.ok(found.end - found.begin < store.timeline.duration_ns / 4);
-  await store.need(found.begin, found.end);
-  const item = worstIn(store, found, 11);
-  assert.equal(item && locationOf(store, item).row, 11);
-  assert.match(sentenceOf(store, /** @type {any} */ (item))?.text ?? '', /Rank 11 comes 3\.\d+.ms after the others/);
+  assert.equal(locationOf(store, item).row, 11);
+  assert.match(sentenceOf(store, item)?.text ?? '', /Rank 11 comes 3\.\d+.ms after the others/);
+  // The delay is seen as a whole: from before the others arrive to the end.
+  const { peers } = related(store, item);
+  assert.equal(peers.length, 16);
+  assert.ok(peers.every((peer) => beginOf(peer) > found.begin && endOf(peer) < found.end));
+  assert.ok(found.end - found.begin < 5 * (endOf(item) - Math.min(...peers.map(beginOf))));
   const healthy = { ...report, causes: [], verdict: { ...report.verdict, finding: /** @type {const} */ ('healthy') } };
-  assert.equal(momentOf(healthy, store, null), null);
+  assert.equal(await momentOf(healthy, store, null, null), null);
   // A hang begins with its longest wait.
   const finding = /** @type {const} */ ('unfinished');
   const hang = hangReport();
   hang.communicators[0].sequences[0].waited_ns = store.timeline.duration_ns / 4;
-  const hung = momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding } }, store,
-    /** @type {any} */ (hang));
+  const hung = await momentOf({ ...report, causes: [], verdict: { ...report.verdict, finding } }, store,
+    /** @type {any} */ (hang), null);
   assert.equal(Math.round((hung?.begin ?? 0) / store.timeline.duration_ns * 100), 73);
   assert.equal(hung?.end, store.timeline.duration_ns);
 });
