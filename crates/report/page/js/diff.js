@@ -56,7 +56,9 @@ export function diff({ comparison, title, tool }) {
     ['operations', 'Operations', count(groups.filter(isCompared).length)],
     ...(comparison.ranges.length > 0 ?
       [/** @type {[string, string, unknown]} */ (['ranges', 'Ranges', count(comparison.ranges.length)])] : []),
-    ['lacking', 'Not compared', count(uncompared(comparison).length)], ['runs', 'Both runs', ''],
+    ...(uncompared(comparison).length > 0 ?
+      [/** @type {[string, string, unknown]} */ (['lacking', 'Not compared', count(uncompared(comparison).length)])] :
+      []), ['runs', 'Both runs', ''],
     ['how', 'How to read', '']]);
   return null;
 }
@@ -72,7 +74,10 @@ function operations({ groups, runs, confidence }) {
       ${howMany('no difference')} without a difference that the data shows${
       hidden > 0 && `, ${number(hidden)} that cannot show one`}.</b> A collective counts once, with the
       mean of its ranks. Those come first that cost B most time, or save it most.`);
-  if (compared.length === 0) return;
+  if (compared.length === 0) {
+    fill(add(element, 'p'), html`<a href="#lacking">Why not</a>`);
+    return;
+  }
   const bounds = compared.flatMap(({ median }) => (median ? interval(median) ?? [] : []));
   const most = Math.min(Math.max(Math.log(1.02), ...bounds.map((share) => Math.abs(ratio(share)))), Math.log(4));
   const keys = add(element, 'div', 'keys');
@@ -182,10 +187,9 @@ function uncompared({ groups, only_a: a, only_b: b }) {
 /** @param {Comparison} comparison */
 function lacking(comparison) {
   const rows = uncompared(comparison);
-  const element = section('lacking', 'What could not be compared', '', rows.length === 0 ?
-    html`<b>Both runs have the same operations, enough of each.</b>` : html`Operations are compared where both runs have
-      them: on communicators of the same shape, of the same function, size class and kind of timing.`);
   if (rows.length === 0) return;
+  const element = section('lacking', 'What could not be compared', '', html`Operations are compared where both runs have
+    them: on communicators of the same shape, of the same function, size class and kind of timing.`);
   fillTable(add(element, 'table'), 'What could not be compared', [
     { title: 'function', head: true, key: ({ kind }) => kind.function,
       cell: ({ kind }) => html`${dot(kind.function)}${kind.function}` },

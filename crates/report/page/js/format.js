@@ -23,6 +23,9 @@ export const operationName = (name) => name.replace(/^NCCL (?=[A-Z]\w*$)/, 'nccl
 /** Names of ranges as `nvtx.ranges` has them. */
 export const pathText = (/** @type {string[]} */ names) => names.join(' > ');
 
+/** A long text without its middle. @param {string} text */
+export const shortened = (text) => (text.length > 160 ? `${text.slice(0, 80)}…${text.slice(-80)}` : text);
+
 /**
  * With thin spaces at thousands and a true minus.
  * @param {number | null | undefined} value

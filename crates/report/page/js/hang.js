@@ -120,7 +120,7 @@ function table(element, one, found) {
       (state(row) === 'no' ? html`<b class="hot">no</b>` : state(row)) }] : []),
     { title: html`since its<br>last call`, number: true, key: (row) => row.for_ns ?? -1,
       cell: (row) => duration(row.for_ns) },
-    { title: 'in the program', key: (row) => pathText(ranges(row).map(({ name }) => name)),
+    { title: 'in the program', className: 'wrap', key: (row) => pathText(ranges(row).map(({ name }) => name)),
       cell: (row) => pathText(ranges(row).map(({ name }) => name)) || NONE },
     { title: 'where', className: 'wrap', cell: (row) => whereOf(row) },
     { title: 'process', key: (row) => row.process, cell: (row) => `${row.process}, ${row.process_state}` },

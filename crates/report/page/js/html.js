@@ -14,8 +14,12 @@ export class Html {
 
 const ESCAPES = /** @type {Record<string, string>} */ ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' });
 
+/** Names with characters that would turn around the text behind them. @param {string} text */
+export const visible = (text) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (c) =>
+  `\\u{${c.charCodeAt(0).toString(16)}}`);
+
 /** @param {string} text */
-export const escape = (text) => text.replace(/[&<>"]/g, (c) => ESCAPES[c]);
+export const escape = (text) => visible(text).replace(/[&<>"]/g, (c) => ESCAPES[c]);
 
 /** @param {unknown} value @returns {string} */
 function piece(value) {

@@ -124,7 +124,7 @@ function timedBy({ timing, count, unfinished }) {
 }
 
 /** Whether of some time it is not known whether it was waiting. @param {Budget} budget */
-const isUnknown = ({ unclear_ns: unclear, not_compared_ns: rest }) => unclear + rest > 0;
+export const isUnknown = ({ unclear_ns: unclear, not_compared_ns: rest }) => unclear + rest > 0;
 
 /** @param {Model} model */
 export function timeByRank({ report }) {
@@ -134,6 +134,7 @@ export function timeByRank({ report }) {
   const isHang = report.verdict.finding === 'unfinished';
   const split = rows.some((row) => row.budget.waiting_ns + row.budget.transfer_ns > 0);
   const isSeen = rows.some((row) => row.budget.waiting_ns > 0);
+  const isKnown = isSeen || !rows.some((row) => isUnknown(row.budget));
   const element = section('time', 'Waiting and transfer, by rank', 'nccl-otf2 stats --by ranks', !split ?
     html`With one rank, or without comparable clocks, nobody is seen to wait for another.` :
     html`${isHang && 'Of what ended. '}${isSeen ? leastWaiting(rows) : shortest(rows)}`,
@@ -148,7 +149,7 @@ export function timeByRank({ report }) {
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
     { title: '', style: 'width:46%', cell: (row) => budgetBar(row.budget, most, row.name) },
     { title: 'waiting', number: true, key: (row) => row.budget.waiting_ns,
-      cell: (row) => duration(isSeen || !isUnknown(row.budget) ? row.budget.waiting_ns : null) },
+      cell: (row) => duration(isKnown ? row.budget.waiting_ns : null) },
     { title: 'transfer', number: true, key: (row) => row.budget.transfer_ns,
       cell: (row) => duration(split ? row.budget.transfer_ns : null) },
     { title: 'operations', number: true, key: (row) => row.budget.operations_ns,

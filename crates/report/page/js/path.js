@@ -1,7 +1,7 @@
 // The critical path: what determines the time from the first operation to the last.
 
 import { add, colourName, fillTable, section } from '#page/dom';
-import { duration, NONE, number, pathText, percent } from '#page/format';
+import { duration, NONE, number, pathText, percent, shortened } from '#page/format';
 import { html, prose } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -35,6 +35,6 @@ function placeOf({ function: name, link, phase, communicator }, { ranks, communi
   const pair = link && link.from !== null && `${end(link.from)} → ${end(link.to) ?? link.peer ?? '?'}`;
   const channel = link && link.channel !== null && `channel ${link.channel}`;
   const on = communicator !== null && communicators.length > 1 && communicators[communicator]?.name;
-  const mostly = phase && `${percent(phase.share)} in ${pathText(phase.path)}`;
+  const mostly = phase && `${percent(phase.share)} in ${shortened(pathText(phase.path))}`;
   return [name, pair, channel, on, mostly].filter(Boolean).join(', ') || NONE;
 }

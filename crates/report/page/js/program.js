@@ -1,9 +1,9 @@
 // Phases and steps of the program, by the ranges that it names through NVTX, and how long communicators took.
 
 import { add, fill, fillTable, section } from '#page/dom';
-import { bytes, duration, gigabytes, NONE, number, pathText, percent } from '#page/format';
+import { bytes, duration, gigabytes, NONE, number, pathText, percent, shortened } from '#page/format';
 import { html, unit } from '#page/html';
-import { budgetBar, keys } from '#page/operations';
+import { budgetBar, isUnknown, keys } from '#page/operations';
 import { plot } from '#page/plot';
 
 /** @typedef {import('../model').Model} Model */
@@ -31,7 +31,8 @@ export function phases({ report }) {
   const all = Math.max(1, rows.reduce((sum, row) => sum + waiting(row), 0));
   const element = section('phases', 'Phases of the program', 'nccl-otf2 stats --by phase', html`Operations by the ranges
     (NVTX) that the program called them in. ${waiting(worst) > 0 && html`<b>${percent(waiting(worst) / all)} of all
-    waiting is in operations called ${worst.path.length > 0 ? html`in ${pathOf(worst)}` : 'outside of ranges'}.</b>`}${
+    waiting is in operations called ${worst.path.length > 0 ? `in ${shortened(pathText(worst.path))}` :
+      'outside of ranges'}.</b>`}${
     idle > 0 && html` ${number(idle)} range${idle !== 1 && 's'} called none.`}`, { half: true });
   keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
@@ -47,7 +48,8 @@ export function phases({ report }) {
     { title: html`in<br>operations`, number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => duration(row.budget.operations_ns || null) },
     { title: 'waiting', number: true, key: waiting,
-      cell: (row) => duration(row.budget.operations_ns > 0 ? waiting(row) : null) },
+      cell: (row) => duration(waiting(row) > 0 || (row.budget.operations_ns > 0 && !isUnknown(row.budget)) ?
+        waiting(row) : null) },
     { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },
   ], rows, { sort: [isAny ? 8 : 5, -1], limit: SHOWN,
     mark: (row) => blamed !== null && pathText(row.path) === pathText(blamed.path) });
@@ -68,29 +70,36 @@ const longestOf = ({ ranks }) => [
 function pathOf({ path }) {
   if (path.length === 0) return unit('outside of ranges');
   const own = path[path.length - 1];
-  return html`${unit(pathText(path).slice(0, -own.length))}${own}`;
+  const around = pathText(path).slice(0, -own.length);
+  return html`<span title="${pathText(path)}">${unit(shortened(around))}${shortened(own)}</span>`;
 }
 
 /** @param {Phase} phase */
 const rate = ({ bytes: moved, budget: { operations_ns: ns } }) => (ns > 0 ? (moved / ns) * 1e9 : null);
 
+const share = (/** @type {number} */ part, /** @type {Step} */ step) => part / Math.max(1, step.ranks_ns);
+
 /** @param {Model} model @param {(begin: number, end: number, rank: number) => void} goTo */
 export function steps({ report }, goTo) {
   const found = report.steps;
   if (!found) return;
-  const share = (/** @type {number} */ part, /** @type {Step} */ step) => part / Math.max(1, step.ranks_ns);
+  const waitingIn = /** @type {import('#page/dom').Column<Step>} */ ({ title: 'waiting, %', number: true,
+    key: (step) => share(step.budget.waiting_ns, step),
+    cell: (step) => number(isOpen(step) ? null : share(step.budget.waiting_ns, step) * 100, 1) });
   // Of a step in which a job hangs, what had not ended is not counted.
   const isOpen = (/** @type {Step} */ step) => report.verdict.finding === 'unfinished' &&
     step.start_ns + step.duration_ns > report.run.duration_ns - 1e3;
   const ended = found.steps.filter((step) => !isOpen(step));
   const sum = (/** @type {(step: Step) => number} */ of) => ended.reduce((all, step) => all + of(step), 0);
   const whole = Math.max(1, sum((step) => step.ranks_ns));
+  // Where all is within the clocks' error, it is not known who waits.
+  const isKnown = ended.some(({ budget }) => budget.waiting_ns > 0) || !ended.some(({ budget }) => isUnknown(budget));
   const trend = found.trend_ns_per_step;
   const element = section('steps', 'Steps of the program', 'nccl-otf2 stats --by step', html`A step is the range
     <em>${found.name}</em>, on ${number(found.processes)} process${found.processes !== 1 && 'es'}.
     <b>${percent(sum((step) => step.budget.operations_ns) / whole)} of the time of all ranks in steps${
-    ended.length < found.steps.length && ' that ended'} is communication,
-    ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank.</b> ${
+    ended.length < found.steps.length && ' that ended'} is communication${
+    isKnown && `, ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank`}.</b> ${
     found.duration_ns && html`The median step takes ${duration(found.duration_ns.median)}.`} ${trend !== null &&
     html`Each is ${duration(Math.abs(trend))} ${trend < 0 ? 'shorter' : 'longer'} than the one before.`}`,
     { half: true });
@@ -116,8 +125,7 @@ export function steps({ report }, goTo) {
     ...(all.some((step) => step.slowest !== null) ? [slowestOf(report)] : []),
     { title: 'communication, %', number: true, key: (step) => share(step.budget.operations_ns, step),
       cell: (step) => number(isOpen(step) ? null : share(step.budget.operations_ns, step) * 100, 1) },
-    { title: 'waiting, %', number: true, key: (step) => share(step.budget.waiting_ns, step),
-      cell: (step) => number(isOpen(step) ? null : share(step.budget.waiting_ns, step) * 100, 1) },
+    ...(isKnown ? [waitingIn] : []),
   ], all, { sort: [1, -1], limit: SHOWN });
   table.addEventListener('click', (event) => {
     const at = /** @type {HTMLElement} */ (event.target).dataset.step;
@@ -147,7 +155,8 @@ export function communicators({ report }) {
     not returned when the recording ended`}.`, { open: open > 0 });
   fillTable(add(element, 'table', 'tight'), 'Calls that make and end communicators', [
     { title: 'call', head: true, key: (row) => row.function, cell: (row) => row.function },
-    { title: 'communicator', key: (row) => row.communicator, cell: (row) => row.communicator || NONE },
+    { title: 'communicator', key: (row) => row.communicator, cell: (row) => row.communicator || NONE,
+      className: 'name' },
     { title: 'ranks', number: true, key: (row) => row.ranks, cell: (row) => number(row.ranks) },
     { title: 'begin', number: true, key: (row) => row.start_ns, cell: (row) => duration(row.start_ns) },
     { title: 'time', number: true, key: (row) => row.duration_ns, cell: (row) => duration(row.duration_ns) },

@@ -38,7 +38,7 @@ export function channels({ report }) {
       one.closest('tr')?.classList.toggle('mark', one.dataset.at === String(rows.indexOf(chosen))));
   };
   fillTable(table, 'Channels', [
-    { title: 'channel', head: true, key: (link) => link.channel ?? 0,
+    { title: 'channel', head: true, className: 'wrap', key: (link) => link.channel ?? 0,
       cell: (link) => html`<a href="#channels" data-at="${rows.indexOf(link)}">${name(link)}</a>` },
     { title: 'bytes', number: true, key: (link) => link.bytes, cell: (link) => bytes(link.bytes) },
     { title: html`rate,<br>GB/s`, number: true, key: (link) => link.rate ?? -1, cell: (link) => gigabytes(link.rate) },

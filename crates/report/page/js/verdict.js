@@ -60,6 +60,7 @@ function whatNext({ report }, advice) {
 
 /** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
 function placeOf({ kind, link }, { ranks }) {
+  if (kind === 'late-rank' && !document.getElementById('skew')) return { section: 'time', label: 'waiting by rank' };
   if (kind === 'late-rank') return { section: 'skew', label: 'lateness over time' };
   if (kind === 'slow-nic') return { section: 'pairs', label: 'pairs of ranks' };
   if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };

@@ -81,10 +81,11 @@ function random(seed) {
 }
 
 /**
- * @param {{ ranks?: number, steps?: number, late?: number, perChunk?: number }} [options]
+ * `isUncompared`: clocks do not tell who came last.
+ * @param {{ ranks?: number, steps?: number, late?: number, perChunk?: number, isUncompared?: boolean }} [options]
  * @returns {{ model: any, blobs: Map<string, Uint8Array>, chunks: Uint8Array[] }}
  */
-export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}) {
+export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000, isUncompared = false } = {}) {
   const next = random(7);
   const names = ['ncclAllReduce', 'NCCL launch', 'netSend', 'ncclReduceScatter', 'step #', 'backward'];
   const locations = Array.from({ length: ranks }, (_, rank) => [
@@ -93,7 +94,8 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
     { name: `net world r${rank} ch00 send→${(rank + 1) % ranks}`, kind: 'transfer', row: rank, ranks: null },
     { name: `ranges of API thread ${4000 + rank}`, kind: 'range', row: rank, ranks: null },
     { name: `ranges of API thread ${4000 + rank}`, kind: 'range', row: rank, ranks: null },
-  ]).flat().map((location, id) => ({ ...location, id: id + 100 }));
+  // Rows of a location and of what runs on it have one id, as in an archive.
+  ]).flat().map((location, at) => ({ ...location, id: 100 + at - at % 5 + Number(/API/.test(location.name)) }));
   const steps_ = [];
   const lateness = Array.from({ length: ranks }, () => /** @type {number[]} */ ([]));
   let time = 1_000_000;
@@ -115,7 +117,8 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
         name: 1, parent: `c${step}.${rank}` },
       { ...base, key: `o${step}.${rank}`, location: rank * 5, begin: arrival, end: end + rank,
         name: step % 5 === 4 ? 3 : 0,
-        waiting: last - arrival, instance: step, attributes: 0, parent: `c${step}.${rank}`, sequence: step },
+        waiting: isUncompared ? -1 : last - arrival, instance: step, attributes: 0, parent: `c${step}.${rank}`,
+        sequence: step },
       { ...base, key: `n${step}.${rank}`, location: rank * 5 + 2, begin: last + 2000, end: end - 3000, name: 2,
         attributes: 1, parent: `o${step}.${rank}` },
       { ...base, key: `s${step}.${rank}`, location: rank * 5 + 3, begin: arrival - 900_000, end, name: 4 },

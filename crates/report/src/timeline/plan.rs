@@ -368,7 +368,7 @@ impl Location {
 }
 
 /// Ranges of a thread that are nested deeper share the last row.
-pub(crate) const LEVELS: u32 = 4;
+pub(crate) const LEVELS: u32 = 8;
 
 /// The rows of the timeline (ranks, and processes without ranks), and the locations in them.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 import { sizeCanvas } from '#page/dom';
 import { duration, moment } from '#page/format';
+import { visible as plain } from '#page/html';
 import { LAUNCH } from '#page/timeline/palette';
 import { fullName, locationOf } from '#page/timeline/related';
 import { drawSelection } from '#page/timeline/selection';
@@ -253,7 +254,7 @@ export class Frame {
       const label = fullName(store, { events, at });
       context.font = `10px ${palette.sans}`;
       context.fillStyle = palette.get('ink');
-      context.fillText(label, Math.max(GUTTER, left) + 5, y + height / 2 + 0.5, width - 8);
+      context.fillText(fitting(context, label, width - 8), Math.max(GUTTER, left) + 5, y + height / 2 + 0.5);
     }
     context.globalAlpha = 1;
   }
@@ -284,6 +285,14 @@ export class Frame {
   }
 }
 
+/** A text as far as there is room. @param {CanvasRenderingContext2D} context @param {string} text
+ * @param {number} room */
+function fitting(context, text, room) {
+  const shown = plain(text);
+  const { width } = context.measureText(shown);
+  return width <= room ? shown : `${shown.slice(0, Math.max(1, Math.floor((shown.length * room) / width) - 1))}…`;
+}
+
 /** @param {CanvasRenderingContext2D} context @param {View} view @param {Row} row @param {Palette} palette */
 function gutter(context, view, row, palette) {
   const y = topOf(view, row);
@@ -300,7 +309,7 @@ function gutter(context, view, row, palette) {
   context.fillStyle = palette.get(hot ? 'accent' : inside ? 'ink-2' : 'ink');
   const middle = y + Math.min(row.height, 22) / 2 + 0.5;
   const left = row.what === 'host' ? 20 : row.what === 'rank' ? 28 : row.what === 'more' ? 49 : 36;
-  context.fillText(row.label, left, middle, GUTTER - left - 6);
+  context.fillText(fitting(context, row.label, GUTTER - left - 6), left, middle);
   if (row.what !== 'locations') {
     context.fillStyle = palette.get('ink-3');
     context.fillText(row.open ? '▾' : '▸', left - 13, middle);

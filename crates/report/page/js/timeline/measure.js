@@ -82,7 +82,8 @@ export function measured(store, { begin, end }, worst, isChosen, isAlone) {
  * @param {number | null} worst @param {number} length */
 function waited(store, { byRow, complete }, worst, length) {
   const whole = (/** @type {Sum} */ { waiting, open }) => waiting + open;
-  const isUnknown = (/** @type {Sum} */ { compared, open }) => complete && compared === 0 && open === 0;
+  const isUnknown = (/** @type {Sum} */ { count, compared, open }) =>
+    count > 0 && compared === 0 && open === 0;
   const total = (/** @type {(sum: Sum) => number} */ of) => byRow.reduce((sum, row) => sum + of(row), 0);
   const [count, compared] = [total((row) => row.count), total((row) => row.compared)];
   if (total(({ ns, open }) => ns + open) === 0) return '';

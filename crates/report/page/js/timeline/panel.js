@@ -4,7 +4,7 @@ import { colourName, dot, NARROW } from '#page/dom';
 import { busBytes, busFactor, bytes, duration, gigabytes, moment, number, percent } from '#page/format';
 import { entries, html, unit } from '#page/html';
 import { functionIn } from '#page/timeline/palette';
-import { beginOf, endOf, fullName, locationOf, nameOf } from '#page/timeline/related';
+import { beginOf, endOf, fullName, locationOf, nameOf, related } from '#page/timeline/related';
 
 /** @typedef {import('#page/timeline/store').Store} Store */
 /** @typedef {import('#page/timeline/store').Item} Item */
@@ -34,8 +34,22 @@ export function facts(store, item) {
   found.push([isUnfinished ? 'not ended for' : wait >= 0 ? 'whole' : 'time', duration(whole)]);
   if (location.kind === 'operation') found.push(...bandwidths(nameOf(store, item), size, location, whole, wait));
   else if (size > 0 && whole > 0) found.push(['rate', `${gigabytes((size / whole) * 1e9)} GB/s`]);
-  found.push(...set.map(attribute));
+  found.push(...set.map(attribute).map(([name, value]) => /** @type {[string, unknown]} */ (
+    [name, name === 'nvtx.ranges' ? numberedPath(store, item, String(value)) : value])));
   return found;
+}
+
+/** A path of ranges with the numbers of those that an event is in. @param {Store} store @param {Item} item
+ * @param {string} path */
+function numberedPath(store, item, path) {
+  const call = related(store, item).call ?? item;
+  const names = /** @type {Map<string, string>} */ (new Map());
+  for (const { id, kind } of store.byRow[locationOf(store, item).row]) {
+    if (kind !== 'range') continue;
+    store.each(id, beginOf(call), beginOf(call), (events, at) =>
+      names.set(nameOf(store, { events, at }), fullName(store, { events, at })));
+  }
+  return path.split(' > ').map((name) => names.get(name) ?? name).join(' > ');
 }
 
 /** An attribute as people read it. @param {[string, string | number]} attribute @returns {[string, unknown]} */

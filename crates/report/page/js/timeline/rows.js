@@ -87,7 +87,9 @@ export function layout(timeline, store, closedHosts, openRanks, allOf) {
  */
 function inside(locations, where, all, push) {
   const together = (/** @type {string} */ text, /** @type {LocationKind} */ kind, /** @type {number[]} */ members) => {
-    const lane = Math.max(2, Math.min(LANES[kind], Math.floor(TOGETHER / members.length)));
+    // Ranges have names to read.
+    const room = kind === 'range' ? Infinity : Math.floor(TOGETHER / members.length);
+    const lane = Math.max(2, Math.min(LANES[kind], room));
     const height = Math.max(14, lane * members.length + 3);
     push({ ...where, what: 'locations', kind, height, label: text, locations: members, lane, open: false });
   };

@@ -8,6 +8,34 @@ import { test } from 'node:test';
 import { comparison, page as pageOf } from '../fixture.js';
 import { folder, open, picture, settled, text, write } from './browser.js';
 
+test('names of any length neither widen the page nor push the numbers out of it', async () => {
+  const file = write({}, 'names', (model) => {
+    const { report, timeline } = model;
+    const name = 'x'.repeat(2000);
+    model.title = 'title'.repeat(60);
+    report.verdict.basis.unshift(`Rank 11 calls NCCL later, delayed in \`step # > ${name}\`.`);
+    for (const phase of report.phases) phase.path = ['step #', name];
+    for (const { phase } of report.critical_path.parts) if (phase) phase.path = ['step #', name];
+    for (const communicator of report.communicators) communicator.name = 'world'.repeat(20);
+    timeline.names[5] = name;
+  });
+  for (const width of [1400, 420]) {
+    const { page, said } = await open(file, '', width);
+    await page.evaluate(() => document.querySelectorAll('details').forEach((one) => {
+      one.open = true;
+    }));
+    await page.waitForFunction((wanted) => document.documentElement.scrollWidth === wanted, {}, width);
+    const ends = await page.$$eval('#phases td.n, #path td.n', (all) => all.map((cell) =>
+      cell.getBoundingClientRect().right));
+    if (width === 1400) assert.ok(Math.max(...ends) < width, `numbers end at ${Math.max(...ends)}`);
+    await picture(page, `names-${width}`, true);
+    await page.setViewport({ width: 420, height: 1000 });
+    await page.waitForFunction(() => document.documentElement.scrollWidth === 420);
+    assert.deepEqual(said, []);
+    await page.close();
+  }
+});
+
 test('sections without data are one line that says what to record', async () => {
   const file = write({}, 'unrecorded', ({ report }) => {
     Object.assign(report, { topology: null, nics: [], pairs: [], channels: [], messages: [], anomalies: [], phases: [],
@@ -111,8 +139,8 @@ test('the legend of the timeline has the colours that occur, and no others', asy
   const { page, said } = await open(write({}, 'legend'));
   for (const theme of ['light', 'dark']) {
     await page.focus('#events');
-    // From the moment that matters, or from near.
-    if (theme === 'dark') for (let times = 0; times < 6; times++) await page.keyboard.press('s');
+    // From far, or from near.
+    for (let times = 0; times < 6; times++) await page.keyboard.press('s');
     await settled(page);
     const whole = await colours(page);
     // Launches are seen from near.
