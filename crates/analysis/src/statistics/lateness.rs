@@ -184,13 +184,30 @@ fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
 mod tests {
     mod lateness {
         use crate::results::Change;
-        use crate::statistics::lateness::is_measurable;
+        use crate::statistics::lateness::{Arrival, BINS, heat, is_measurable};
 
         #[test]
         fn a_change_from_0_ns_to_0_ns_is_none() {
             let to = |after| Change { at_ns: 5, before: 0.1, after };
             assert!(!is_measurable(&to(0.4), None) && is_measurable(&to(2.0), Some(0)));
             assert!(!is_measurable(&to(900.0), Some(1_000)) && is_measurable(&to(-2_000.0), Some(1_000)));
+        }
+
+        #[test]
+        fn lateness_at_every_third_collective_is_the_same_at_all_times() {
+            let of = |late: fn(u64) -> bool| {
+                let arrival = |number: u64| Arrival {
+                    instance: 0,
+                    time_ns: number * 1_000,
+                    late_ns: if late(number) { 3_000.0 } else { 0.0 },
+                    is_awaited: true,
+                };
+                heat(&(0..300).map(arrival).collect::<Vec<_>>(), 300_000 / BINS)
+            };
+            let means = of(|number| number % 3 == 0);
+            assert!(means.iter().all(|mean| mean.is_some_and(|mean| (mean - 1_000.0).abs() < 1.0)), "{means:?}");
+            let means = of(|number| number >= 150);
+            assert_eq!([means[40], means[80]], [Some(0.0), Some(3_000.0)]);
         }
     }
 }

@@ -41,7 +41,8 @@ async function report(model) {
   await store.open();
   if (store.count > 0) view = new TimelineView(model, store);
   const goTo = (/** @type {Parameters<TimelineView['goTo']>} */ ...to) => view?.goTo(...to);
-  quotes(model.report.phases.map(({ path: names }) => pathText(names)));
+  // A sentence may begin a long path with its end.
+  quotes(model.report.phases.flatMap(({ path: names }) => [pathText(names), `… > ${names.at(-1)}`]));
   // Who, which link, which phase; the rest is folded.
   hang(model);
   timeByRank(model);

@@ -165,8 +165,12 @@ export function sentenceOf(store, item) {
   const others = peers.filter((peer) => peer.at !== item.at || peer.events !== item.events);
   if (last && last.at === item.at && last.events === item.events) {
     const waited = others.reduce((sum, { events, at }) => sum + Math.max(0, events.waiting[at]), 0);
-    return html`<b>${name} comes ${duration(beginOf(last) - Math.max(...others.map(beginOf)))} after the others to ${
-      fullName(store, last)}; they wait ${duration(waited)} in total.</b>`;
+    const [after, typical] = [Math.max(...others.map(beginOf)), median(others.map(beginOf))]
+      .map((begin) => beginOf(last) - begin);
+    // Where several are late, the others come long before them.
+    const how = after * 2 > typical ? `${duration(after)} after the others` :
+      `last, ${duration(after)} after the one before it and ${duration(typical)} after the median of the others,`;
+    return html`<b>${name} comes ${how} to ${fullName(store, last)}; they wait ${duration(waited)} in total.</b>`;
   }
   if (others.length > 0) {
     return html`<b>${name} is in ${fullName(store, item)} for ${duration(timeOf(item))}, the median of the others for ${
