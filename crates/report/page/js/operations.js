@@ -44,10 +44,17 @@ export function keys(element, budgets, transfer, colour) {
     key('unclear', 'unclear, or not compared')}`);
 }
 
+/** The time in operations without warm-up. @param {Model['report']} report @returns {Budget} */
+function judged({ budget, warm_up: first }) {
+  const rest = { ...budget };
+  for (const part of /** @type {(keyof Budget)[]} */ (Object.keys(rest))) rest[part] -= first[part];
+  return rest;
+}
+
 /** @param {Model} model */
 export function operations({ report }) {
   const rows = report.operations;
-  const { budget } = report;
+  const budget = judged(report);
   const share = budget.operations_ns === budget.not_compared_ns ? null : waiting(budget) ?? 0;
   if (rows.length === 0) return;
   const parts = /** @type {[number, string][]} */ ([[budget.waiting_ns, 'is waiting for the last rank'],
@@ -56,11 +63,11 @@ export function operations({ report }) {
     ns >= 0.005 * budget.operations_ns && ns > 0);
   const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', share === null ?
     html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
-    html`<b>Of the time of all ranks in operations ${parts.map(([ns, what]) =>
-      `${percent(ns / budget.operations_ns)} ${what}`).join(', ')}.</b> ${report.verdict.finding === 'unfinished' &&
+    html`<b>Of the time of all ranks in operations${report.warm_up.operations_ns > 0 && ' after warm-up'} ${
+      parts.map(([ns, what]) => `${percent(ns / budget.operations_ns)} ${what}`).join(', ')}.</b> ${report.verdict.finding === 'unfinished' &&
       'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
       the transfer alone, which tells what the links give.`, { open: report.causes.length === 0 });
-  const most = rows.reduce((a, row) => Math.max(a, total(row)), 1);
+  const most = rows.reduce((a, row) => Math.max(a, row.budget.operations_ns), 1);
   keys(element, rows.map((row) => row.budget), 'transfer, in the colour of the function', '');
   fillTable(add(element, 'table'), 'Operations by function, communicator and size', [
     { title: 'function', head: true, key: (row) => row.function,

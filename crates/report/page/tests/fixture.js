@@ -221,6 +221,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       'Lost times overlap: they do not add up.'],
     line: `Rank ${late} was late from 0.350 s to 1.050 s: 41 % of communication time lost, in \`step # > load\`` },
     budget,
+    warm_up: { operations_ns: 0, waiting_ns: 0, transfer_ns: 0, unclear_ns: 0, not_compared_ns: 0 },
     causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, nics: [], link: null, since_ns: time / 3,
       phase: { path: ['step #', 'load'], share: 0.97 },
       why: WHY, lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
