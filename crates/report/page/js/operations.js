@@ -64,7 +64,8 @@ export function operations({ report }) {
   const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', share === null ?
     html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
     html`<b>Of the time of all ranks in operations${report.warm_up.operations_ns > 0 && ' after warm-up'} ${
-      parts.map(([ns, what]) => `${percent(ns / budget.operations_ns)} ${what}`).join(', ')}.</b> ${report.verdict.finding === 'unfinished' &&
+      parts.map(([ns, what]) => `${percent(ns / budget.operations_ns)} ${what}`).join(', ')}.</b> ${
+      report.verdict.finding === 'unfinished' &&
       'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
       the transfer alone, which tells what the links give.`, { open: report.causes.length === 0 });
   const most = rows.reduce((a, row) => Math.max(a, row.budget.operations_ns), 1);
