@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
+
+import pyarrow.parquet
 
 import nccl_otf2
 
@@ -107,6 +110,15 @@ class Tables(unittest.TestCase):
         for name in ("operations", "calls", "ranges", "instances", "ranks"):
             self.assertTrue(nccl_otf2.read(ARCHIVE, table=name).equals(all_tables[name]), name)
         self.assertEqual(sorted(nccl_otf2.read(ARCHIVE, ["calls", "ranks"])), ["calls", "ranks"])
+
+    def test_hosts_of_digits_are_text(self):
+        folder = Path(FOLDER.name, "table")
+        for process, host in enumerate(("001", "1e3")):
+            rows = folder / f"host={host}" / f"process={process}"
+            rows.mkdir(parents=True)
+            pyarrow.parquet.write_table(pyarrow.table({"rank": [process]}), rows / "rows.parquet")
+        found = sorted(nccl_otf2._read._table(folder).to_pylist(), key=lambda row: row["rank"])
+        self.assertEqual([(row["host"], row["process"]) for row in found], [("001", 0), ("1e3", 1)])
 
     def test_ranks_and_times_select_rows(self):
         rows = nccl_otf2.read(ARCHIVE, "operations").to_pylist()

@@ -72,6 +72,27 @@ class CommandEnds(unittest.TestCase):
             nccl_otf2.info("trace")
         self.assertNotIn("\n900\n", str(raised.exception))
 
+    def test_what_cannot_be_started(self):
+        for script, mode in (("nothing", 0o755), ("", 0o644)):
+            self.command.write_bytes(script.encode())
+            self.command.chmod(mode)
+            with mock.patch.dict(os.environ, {"PATH": str(self.command.parent)}):
+                for function in ANSWERS:
+                    with self.assertRaises(nccl_otf2.Error) as raised:
+                        function("trace")
+                    self.assertIn("cannot be started", str(raised.exception))
+        self.says("echo nothing to show")
+        with self.assertRaises(nccl_otf2.Error) as raised:
+            nccl_otf2.report("trace")
+        self.assertIn("nothing to show", str(raised.exception))
+
+    def test_names_do_not_reach_the_terminal_as_they_are(self):
+        line = {"line": "late in `\x1b[31m\n\u202e`", "basis": [], "rest": None}
+        self.says(f"cat <<'END'\n{json.dumps({'verdict': line})}\nEND")
+        answer = nccl_otf2.stats("trace")
+        self.assertEqual(str(answer), r"late in `\u{1b}[31m\n\u{202e}`")
+        self.assertIn(r"\u{1b}", answer._repr_html_())
+
     def test_well(self):
         self.says("echo done")
         self.assertEqual(_files.run_tool("info"), "done\n")
@@ -100,6 +121,7 @@ class CommandEnds(unittest.TestCase):
             "diff a b --rank=0,1,2 --to=250000ns --json": nccl_otf2.diff(
                 "a", "b", ranks=range(3), until=timedelta(microseconds=250)
             ),
+            f"stats t --from={2**62}ns --json": nccl_otf2.stats("t", since=1e300),
             "hang t --after=30 --json": nccl_otf2.hang("t", after=30),
             "info t --json": nccl_otf2.info("t"),
         }

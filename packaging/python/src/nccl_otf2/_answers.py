@@ -31,7 +31,7 @@ class Answer(dict[str, Any]):
         return list(tables.field(self, "verdict.basis") or [])
 
     def __repr__(self) -> str:
-        return "\n  ".join([self.line, *self.evidence])
+        return "\n  ".join(map(tables.visible, [self.line, *self.evidence]))
 
     def _repr_html_(self) -> str:
         return tables.page(self.line, self.evidence, [table.html(self) for table in self._tables])

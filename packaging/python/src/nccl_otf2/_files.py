@@ -87,10 +87,13 @@ def ask_tool(*words: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _run(words: Iterable[str | os.PathLike[str]]) -> subprocess.CompletedProcess[str]:
-    line = [tool_path(), *words]
-    return subprocess.run(
-        line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
+    try:
+        line = [tool_path(), *words]
+        return subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
+    except OSError as error:
+        raise Error(f"nccl-otf2 cannot be started: {error}") from error
 
 
 def _error(done: subprocess.CompletedProcess[str]) -> Error:

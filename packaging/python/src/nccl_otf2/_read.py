@@ -86,9 +86,21 @@ def read(
         if missing := [name for name in wanted if name not in found]:
             has = ", ".join(found) or "none"
             raise Error(f"no row of {', '.join(missing)} in what was asked for; tables with rows: {has}")
-        # Hosts and processes are columns by the names of folders.
-        tables = {name: pyarrow.dataset.dataset(found[name], partitioning="hive").to_table() for name in wanted}
+        tables = {name: _table(found[name]) for name in wanted}
     return tables[table] if isinstance(table, str) else tables
+
+
+def _table(folder: Path) -> pyarrow.Table:
+    """The rows of all processes. Hosts and processes are columns by the names of folders."""
+    import pyarrow
+    import pyarrow.dataset
+
+    partitioning = None
+    if any(folder.glob("host=*")):
+        # Names of hosts stay text where they look like numbers.
+        columns = pyarrow.schema([("host", pyarrow.string()), ("process", pyarrow.int32())])
+        partitioning = pyarrow.dataset.partitioning(columns, flavor="hive")
+    return pyarrow.dataset.dataset(folder, partitioning=partitioning).to_table()
 
 
 def _names(table: str | Iterable[str] | None) -> list[str] | None:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from ._files import file_word, run_tool
+from ._files import Error, file_word, run_tool
 
 
 class Report:
@@ -69,5 +69,7 @@ def report(
         most = 4 if size_mb is None else size_mb
         words += [f"--diff={os.fsdecode(diff)}"] if diff is not None else [f"--size={most}"]
         words += [f"--title={title}"] if title is not None else []
-        run_tool(*words)
+        said = run_tool(*words)
+        if not page.is_file():
+            raise Error(f"nccl-otf2 ended well and wrote no page, but says: {said.strip() or 'nothing'}", exit_code=0)
         return Report(page.read_text(encoding="utf-8"))

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Union
 
+#: A time in ns that is after the end of any recording, and that the command takes.
+_LATEST_NS = 2**62
+
 #: Ranks of communicators: one, several, or a text such as ``"0,4-7"``.
 Ranks = Union[int, str, Iterable[int]]
 #: A time after the beginning of the recording: in seconds, or a text such as ``"20ms"``; ``"@N"`` is in ns since 1970.
@@ -37,4 +40,4 @@ def _time(time: Time) -> str:
     seconds = time.total_seconds() if isinstance(time, timedelta) else float(time)
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"a time is at least 0 s after the beginning, not {time!r}")
-    return f"{round(seconds * 1e9)}ns"
+    return f"{round(min(seconds * 1e9, _LATEST_NS))}ns"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
 #: Rows of a table that are shown: the dictionary has all.
 _ROWS = 12
 _UNKNOWN = "–"
+
+#: What a terminal acts on instead of showing it: control characters, line separators and directional marks.
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _Format = Callable[[Any, Mapping[str, Any]], str]
 
@@ -22,6 +26,12 @@ def field(row: Any, path: str) -> Any:
 
 def _text(value: Any, _answer: Mapping[str, Any]) -> str:
     return str(value)
+
+
+def visible(text: str) -> str:
+    """Control characters as the command shows them, such as ``\\n`` and ``\\u{1b}``: names are those of programs."""
+    short = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
+    return _CONTROL.sub(lambda found: short.get(found[0], f"\\u{{{ord(found[0]):x}}}"), text)
 
 
 class Column(NamedTuple):
@@ -41,7 +51,7 @@ class Column(NamedTuple):
 
     def _cell(self, tag: str, text: str) -> str:
         side = "left" if self.format in _TEXTS else "right"
-        return f'<{tag} style="text-align: {side}; padding: 0 0.5em">{html.escape(text)}</{tag}>'
+        return f'<{tag} style="text-align: {side}; padding: 0 0.5em">{html.escape(visible(text))}</{tag}>'
 
 
 class Table:
@@ -79,8 +89,8 @@ class Table:
 
 
 def page(line: str, evidence: list[str], parts: list[str]) -> str:
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in evidence)
-    return f"<div><p><strong>{html.escape(line)}</strong></p><ul>{items}</ul>{''.join(parts)}</div>"
+    items = "".join(f"<li>{html.escape(visible(text))}</li>" for text in evidence)
+    return f"<div><p><strong>{html.escape(visible(line))}</strong></p><ul>{items}</ul>{''.join(parts)}</div>"
 
 
 # Numbers as the command prints them.
