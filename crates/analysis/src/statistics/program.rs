@@ -310,7 +310,7 @@ pub(super) fn is_communicator_call(trace: &Trace, region: RegionRef) -> bool {
 /// together, of one function and communicator, the k-th of each process.
 pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<CommunicatorCall> {
     let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_communicator_call(trace, call.function)).collect();
-    nccl_events::sort::sort_by_key(&mut calls, |call| call.start_ns);
+    nccl_events::sort::sort_by_key(&mut calls, |call| (call.start_ns, call.location, call.stop_ns));
     let mut made: BTreeMap<(RegionRef, u32), CallsByRank> = BTreeMap::new();
     for call in calls {
         let process = trace.process(trace.group(call.location));
@@ -341,7 +341,11 @@ pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter
         }
     }
     found.retain(|call| filter.wants_time(call.start_ns, call.start_ns + call.duration_ns));
-    nccl_events::sort::sort_by_key(&mut found, |call| call.start_ns);
+    // Texts, because the numbers of communicators differ between two readings of an archive.
+    nccl_events::sort::sort_by(&mut found, |a, b| {
+        let of = |call: &CommunicatorCall| (call.start_ns, call.skew_ns, call.duration_ns, call.last_rank);
+        of(a).cmp(&of(b)).then_with(|| (&a.function, &a.communicator).cmp(&(&b.function, &b.communicator)))
+    });
     found
 }
 
