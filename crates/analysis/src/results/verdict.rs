@@ -113,6 +113,8 @@ pub struct RangeChange {
     pub median: Difference,
     /// As of a group.
     pub is_coarse: bool,
+    /// As of a group.
+    pub reason: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]

@@ -166,9 +166,7 @@ impl<'a> SamplePair<'a> {
             _ if count_a.min(count_b) < difference::LEAST as u64 => {
                 format!("{} operations are needed, A has {count_a} and B {count_b} that ended", difference::LEAST)
             }
-            _ if is_known => {
-                format!("A has {count_a} and B {count_b}, too few to compare this many kinds and ranges at once")
-            }
+            _ if is_known => difference::too_few(count_a, count_b),
             "kernelch" => "the error of the GPU's timer is not known".to_owned(),
             _ => format!("{timing} does not time the operation itself"),
         }

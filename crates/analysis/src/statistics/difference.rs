@@ -315,14 +315,16 @@ fn differences(of: &Comparison) -> String {
             } else {
                 ("The data shows no difference", "")
             };
-            let shown = |share: f64| {
-                format!(": {only}a change of the median by more than {:.1} % would show in each", share * 100.0)
+            let shown = |share: f64| format!(" ({only}changes over {:.1} % would show)", share * 100.0);
+            let unclear = unclear(of).map_or_else(String::new, |unclear| format!("; unclear: {unclear}"));
+            let groups = match of.groups.len() as u64 {
+                all if all == compared => groups,
+                all => format!("{compared} of {}", plural(all, "group", "groups")),
             };
-            format!("{answer} in {groups}{}.", limit.map_or_else(String::new, shown))
+            format!("{answer} in {groups}{}{unclear}.", limit.map_or_else(String::new, shown))
         }
         _ if of.groups.is_empty() => {
-            "Nothing can be compared: the runs have no operations with the same shape of communicator, function, size \
-            and timing."
+            "No operations can be compared: none have the same communicator's shape, function, size and timing."
                 .to_owned()
         }
         _ => {
@@ -330,6 +332,15 @@ fn differences(of: &Comparison) -> String {
             format!("The data does not allow a comparison: {reason}.")
         }
     }
+}
+
+/// For example "2 groups, 1 range": what may have changed or not.
+fn unclear(of: &Comparison) -> Option<String> {
+    let groups = of.groups.iter().filter(|group| group.outcome == Outcome::Unclear).count() as u64;
+    let ranges = of.ranges.iter().filter(|range| range.median.outcome == Outcome::Unclear).count() as u64;
+    let parts = [(groups, plural(groups, "group", "groups")), (ranges, plural(ranges, "range", "ranges"))];
+    let parts: Vec<String> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, part)| part).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 pub(super) fn basis(of: &Comparison) -> Vec<String> {
@@ -342,6 +353,10 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     let most = most.filter(|_| matches!(of.outcome, Outcome::Slower | Outcome::Faster));
     let change = most.map(change_text).filter(|change| !of.sentence.contains(change));
     basis.extend(most.zip(change).map(|(group, change)| format!("In {}, {change}.", kind_text(&group.b))));
+    // The answer itself names what is unclear if nothing differs.
+    if matches!(of.outcome, Outcome::Slower | Outcome::Faster) {
+        basis.extend(unclear(of).map(|unclear| format!("Unclear: {unclear}; column `reason` says why.")));
+    }
     basis.extend(ranges(of));
     let mut measures =
         of.groups.iter().flat_map(|group| [group.median, group.p99, group.waiting, group.transfer]).flatten();
@@ -402,6 +417,11 @@ fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<
 }
 
 pub(super) const LEAST: usize = 50;
+
+/// Why samples of at least [`LEAST`] values have no interval.
+pub(super) fn too_few(a: u64, b: u64) -> String {
+    format!("A has {a} and B {b}, too few: they vary over the run, and all intervals are to hold at once")
+}
 
 /// The difference between a quantile of two runs. Its confidence interval can be computed only once the number of all
 /// intervals is known.
@@ -552,6 +572,7 @@ pub(super) fn changes(pairs: &[RangePair<'_>], miss: f64) -> Vec<RangeChange> {
             b: pair.counts[1],
             median,
             is_coarse: median.outcome == Outcome::NoDifference && median.is_coarse(),
+            reason: (median.outcome == Outcome::Unclear).then(|| too_few(pair.counts[0], pair.counts[1])),
         }
     });
     let mut changes: Vec<RangeChange> = changes.collect();

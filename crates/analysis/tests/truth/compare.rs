@@ -131,7 +131,7 @@ fn what_does_not_compare_is_said() {
     let job = Job::healthy(40);
     let found = compared(&job, &Job { ranks: 4, ..Job::healthy(41) });
     assert_eq!((found.outcome, found.groups.len()), (Outcome::Unclear, 0));
-    assert!(found.sentence.starts_with("Nothing can be compared"), "{}", found.sentence);
+    assert!(found.sentence.starts_with("No operations can be compared"), "{}", found.sentence);
     assert_eq!((found.only_a.len(), found.only_b.len()), (3, 3));
     assert_eq!((found.only_a[0].ranks, found.only_b[0].ranks), (8, 4));
     assert!(found.basis.iter().any(|line| line.ends_with("8 ranks.")), "{:#?}", found.basis);
