@@ -113,6 +113,21 @@ fn arrows(exported: &Value) -> BTreeMap<u64, Option<u64>> {
     of("kernel").map(|kernel| (id(kernel), from.get(&arrow("f", kernel).expect("an arrow")).copied())).collect()
 }
 
+/// A rank that only entered a call, as one that hangs does, has a file with the call.
+#[test]
+fn a_rank_without_operations_has_a_file() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    let mut process = begin(&out.join("parts/host-0"), 0, NO_PROCESS, |_| {});
+    let call = Body::CollApi(event::CollApi { func: Name::from_cstr(c"AllReduce"), ..event::CollApi::default() });
+    process.main.start(&start(process.context, 0, process.rank, call));
+    process.end();
+    scratch.ends(["finalize", "trace"]).with_code(0);
+    scratch.ends(["export", "--format", "kineto", "trace", "-o", "kineto"]).with_code(0);
+    let file = fs::read_dir(scratch.join("kineto")).expect("a folder").next().expect("a file").expect("a file");
+    assert!(fs::read_to_string(file.path()).expect("a file").contains("\"name\": \"ncclAllReduce\""));
+}
+
 #[test]
 fn operations_name_their_launch_whichever_thread_reports_them() {
     for by_callback in [false, true] {

@@ -97,17 +97,17 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     Ok(outcome)
 }
 
-/// The ranks with wanted locations, not counting threads, which ranks may share.
+/// The ranks with wanted locations.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
     let trace = job.source.trace;
     let mut found = BTreeSet::new();
-    for location in selection.locations().iter().filter(|location| !trace.is_thread(**location)) {
-        match trace.location_kind(*location) {
-            // It works for all ranks of its process.
-            Some(LocationKind::ProxyThread) => {
-                found.extend(job.wanted_of_process(trace.process(trace.group(*location))))
-            }
-            _ => found.extend(job.owners.get(location)),
+    for location in selection.locations() {
+        // Threads work for all ranks of their process.
+        let is_shared = trace.is_thread(*location) || trace.location_kind(*location) == Some(LocationKind::ProxyThread);
+        if is_shared {
+            found.extend(job.wanted_of_process(trace.process(trace.group(*location))));
+        } else {
+            found.extend(job.owners.get(location));
         }
     }
     found
