@@ -126,7 +126,7 @@ pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     operations(&tables.operations, &mut text);
     messages(&tables.messages, &mut text);
     completeness(&tables.completeness, &mut text);
-    unreported(&trace.statements.unreported.shown(), &mut text);
+    unreported(&trace.statements, &mut text);
     text
 }
 
@@ -148,7 +148,7 @@ fn head(trace: &Trace, events: u64, text: &mut Text) {
     fact("job", &statements.job.shown());
     let creator = Some(trace.archive.creator()).filter(|creator| !creator.is_empty());
     fact("creator", &[creator.unwrap_or("not stated").to_owned()]);
-    fact("clocks", clocks(statements).as_slice());
+    fact("clocks", &clocks(statements));
     fact("GPUs", report::line(statements).as_slice());
     fact("flight", flight(trace).as_slice());
     fact("steps", &statements.steps.shown());
@@ -220,8 +220,28 @@ fn commands(commands: Vec<String>) -> Vec<String> {
     }
 }
 
+/// How exact times are: between hosts, on a host, and of stamps by GPU timers.
+fn clocks(statements: &Statements) -> Vec<String> {
+    let own = match statements.clock_uncertainty_ns.0 {
+        Some(ns) => Some(format!("exact to {} on a host", time(ns))),
+        None => statements.has_assumed_ticks().then(|| "the length of a tick is not known".to_owned()),
+    };
+    // Of the last two kinds, upper-only and inconsistent, no error is known.
+    let known: Vec<(u64, u64)> = statements.gpu_clocks().take(2).filter(|(number, _)| *number > 0).collect();
+    let most_ns = known.iter().map(|(_, residual_ns)| *residual_ns).max();
+    let number = known.iter().map(|(number, _)| number).sum();
+    let known = most_ns.map(|ns| format!("GPU timers of {} exact to {}", ranks(number), time(ns)));
+    let unknown: u64 = statements.gpu_clocks().skip(2).map(|(number, _)| number).sum();
+    let unknown = (unknown > 0).then(|| format!("the error of the GPU timers of {} is not known", ranks(unknown)));
+    [hosts(statements), own, known, unknown].into_iter().flatten().collect()
+}
+
+fn ranks(number: u64) -> String {
+    plural(number, "rank", "ranks")
+}
+
 /// How accurately the hosts' clocks are related; `None` for one host.
-fn clocks(statements: &Statements) -> Option<String> {
+fn hosts(statements: &Statements) -> Option<String> {
     let hosts = plural(statements.hosts.number.0?, "host", "hosts");
     let constraints = plural(statements.alignment_constraints.0?, "constraint", "constraints");
     let violated = match statements.alignment_violations.0? {
@@ -431,10 +451,13 @@ fn matching(matching: &Matching, text: &mut Text) {
 }
 
 /// How much this NCCL release does not report, so that users do not look for it.
-fn unreported(lines: &[String], text: &mut Text) {
+fn unreported(statements: &Statements, text: &mut Text) {
+    let lines = statements.unreported.shown();
     if !lines.is_empty() {
+        let versions = statements.version.shown().join(", ");
+        let release = if versions.is_empty() { "(release not stated)" } else { versions.as_str() };
         let cases = plural(lines.len() as u64, "kind of event", "kinds of events");
-        text.paragraph(format_args!("this release of NCCL does not report {cases}: --json has them, in `unreported`"));
+        text.paragraph(format_args!("NCCL {release} does not report {cases}: --json has them, in `unreported`"));
     }
 }
 
