@@ -102,7 +102,7 @@ fn connections_without_steps_are_not_said_to_be_well() {
     for name in ["nothing", "each collective has another"] {
         let report = report_on(name);
         let [sentence, rest] = ["line", "rest"].map(|part| report["verdict"][part].as_str().expect("a sentence"));
-        assert!(rest.contains("connections were not measured") && !sentence.contains("pair"), "{sentence} {rest}");
+        assert!(rest.contains("links were not measured") && !sentence.contains("pair"), "{sentence} {rest}");
     }
 }
 

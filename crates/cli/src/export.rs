@@ -544,7 +544,7 @@ perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or
 `trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Each process shows its threads, \
 its GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
 operation and its transfers, and from rank to rank of one collective. Times are ns since 1970. --counters adds \
-counters of bytes and bandwidth in flight below the tracks of communicators and connections.
+counters of bytes and bandwidth in flight below the tracks of communicators and links.
 
 parquet: a directory with the tables instances, ranks, operations, calls, ranges, transfers, steps and kernels, one \
 file for each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for \

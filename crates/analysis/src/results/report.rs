@@ -152,9 +152,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// Printed in place of connections if a run has no steps.
-    pub const CONNECTIONS_NOT_MEASURED: &str =
-        "connections were not measured: that needs a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
+    /// Printed in place of links if a run has no steps.
+    pub const LINKS_NOT_MEASURED: &str =
+        "links were not measured: that needs a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
 }
 
 /// How all ranks spent their time in operations that pass the filter, were measured and had ended. The parts add up to

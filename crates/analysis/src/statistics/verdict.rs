@@ -162,7 +162,7 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
     match (among(statements), statements.counts.lost()) {
         ("", _) if !inputs.links.has_steps => {
-            format!("{nothing}; no event was lost, but connections were not measured.")
+            format!("{nothing}; no event was lost, but links were not measured.")
         }
         ("", _) => format!("{nothing}; no event was lost."),
         (among, 0) => format!("{nothing}{among}."),

@@ -87,7 +87,7 @@ pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32], is_alone: bo
         TableKind::Nic => no_nics(report),
         TableKind::Path => NO_PATH,
         TableKind::Causes | TableKind::Anomalies => "none found",
-        TableKind::Pairs | TableKind::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
+        TableKind::Pairs | TableKind::Channels if !report.run.has_steps => Run::LINKS_NOT_MEASURED,
         TableKind::Pairs | TableKind::Channels => {
             "no transfer has a size: NCCL before 2.27 reports none, or nothing was transferred"
         }
@@ -575,7 +575,7 @@ pub(super) fn nics(report: &Report) -> NumberTable {
         ],
     );
     let sizes = "NCCL reported no sizes of network steps: it does so from 2.27 on";
-    let sizes = if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED };
+    let sizes = if report.run.has_steps { sizes } else { Run::LINKS_NOT_MEASURED };
     let is_unknown = report.nics.iter().all(|nic| nic.sent_bytes.is_none());
     let (elsewhere, unused) =
         report.topology.as_ref().map_or((0, &[][..]), |topology| (topology.bytes_elsewhere, &topology.unused));

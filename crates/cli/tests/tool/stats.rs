@@ -85,7 +85,7 @@ fn an_empty_table_says_why_it_is_empty() {
     let trace = Fixture::sound().write(scratch.path());
     for (by, why) in [
         ("causes", "none found"),
-        ("pairs", "connections were not measured: that needs a network and NCCL_OTF2_EVENTS=standard,ProxyStep"),
+        ("pairs", "links were not measured: that needs a network and NCCL_OTF2_EVENTS=standard,ProxyStep"),
         ("overlap", "kernels of the program were not recorded"),
     ] {
         let out = stats(&scratch, &trace, &["--by", by]);

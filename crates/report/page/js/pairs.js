@@ -59,7 +59,7 @@ export function pairs({ report }) {
   const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
     pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
     <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? prose(slow.sentence) :
-    report.run.has_steps ? 'No pair costs 2 % of communication time.' : 'Connections were not measured.'}</b>`,
+    report.run.has_steps ? 'No pair costs 2 % of communication time.' : 'Links were not measured.'}</b>`,
   { open: slow !== undefined });
   const linked = [...cells.values()].filter(({ link }) => link);
   linked.sort((a, b) => (b.link?.slowdown ?? 0) - (a.link?.slowdown ?? 0));
