@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::command_line::Exit;
 use crate::output::{Bar, Text};
 use crate::select::Select;
+use crate::stats::columns::COLUMNS;
 use crate::stats::tables::TableKind;
 use crate::{archives, finalize, output};
 use analysis::results::{CauseKind, Finding, Report};
@@ -16,6 +17,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum as _};
 use settings::shell_word;
 
+mod columns;
 mod tables;
 
 const EXAMPLES: &str = "\
@@ -35,8 +37,8 @@ Examples:
 
 The first line is the verdict. A rank is called late, and a pair of ranks or a channel slow, only if chance and the \
 clocks' stated error do not explain it. Shares of lost time are shares of the time of all ranks in operations: for \
-each rank, the time in which at least one operation ran. The first collective of a communicator is warm-up. Waiting \
-is the time from a rank's arrival at a collective to the last arrival, transfer the time from there to the end; time \
+each rank, the time in which at least one operation ran, without warm-up: the first collective of each function on a \
+communicator, if more follow. Waiting is the time from a rank's arrival at a collective to the last arrival, transfer the time from there to the end; time \
 that the clocks or the timing cannot split is `unclear`. Lost times are summed over all ranks; those of several \
 causes overlap and do not add up. The report says whether a late rank calls, launches or begins late if that explains \
 half of the time in which others waited for it.
@@ -61,7 +63,7 @@ Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 sizes in bytes, rates in bytes per second.";
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{COLUMNS}"))]
 pub(crate) struct Request {
     /// Job directory, or anchor file of an archive
     #[arg(value_name = "DIR|traces.otf2")]

@@ -1,5 +1,6 @@
 //! `nccl-otf2 stats`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use journal::testing::{Process, ProcessIdentity};
@@ -90,6 +91,45 @@ fn an_empty_table_says_why_it_is_empty() {
     ] {
         let out = stats(&scratch, &trace, &["--by", by]);
         assert!(out.contains(why), "{by}: {out}");
+    }
+}
+
+#[test]
+fn help_defines_each_column_of_each_table() {
+    let scratch = Scratch::new();
+    Fixture::sound().write(scratch.path());
+    let help = scratch.ends(["stats", "--help"]).with_code(0).stdout;
+    let (_, columns) = help.split_once("\nColumns").expect("definitions");
+    let (mut of, mut defined) = ("", BTreeMap::<&str, BTreeSet<&str>>::new());
+    for line in columns.lines() {
+        match line.strip_prefix("  ") {
+            Some(text) => defined.entry(of).or_default().extend(text.split([' ', ',', ':'])),
+            None => of = line,
+        }
+    }
+    let common =
+        defined.remove("; – is nothing, or not known. Those of several tables:").expect("those of several tables");
+    for table in [
+        "causes",
+        "operations",
+        "ranks",
+        "pairs",
+        "channels",
+        "nic",
+        "messages",
+        "overlap",
+        "path",
+        "anomalies",
+        "phase",
+        "step",
+        "init",
+    ] {
+        let own = &defined[if ["pairs", "channels"].contains(&table) { "pairs, channels" } else { table }];
+        let csv = scratch.ends(["stats", "trace", "--by", table, "--csv"]).with_code(0).stdout;
+        let header = csv.lines().next().expect("a header");
+        for column in header.split(',') {
+            assert!(own.contains(column) || common.contains(column), "{table}: {column}: {own:?}");
+        }
     }
 }
 
