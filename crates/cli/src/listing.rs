@@ -44,7 +44,7 @@ still open then are printed from their earlier `enter`; @TIME is in ns since 197
 journals.
 
 Printing an archive takes about 1 MiB of memory for each location: with very many, use --comm and --rank. The formats \
-of --json are described in docs/REFERENCE.md.
+of --json are described in docs/REFERENCE.md. jq before 1.7 rounds integers above 2^53, such as times and nccl.event.
 
 Exit codes: 0 everything was printed, 1 damage, losses, or a journal that cannot be read (named on stderr), 2 nothing \
 to print.";

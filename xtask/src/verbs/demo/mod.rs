@@ -110,7 +110,7 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     let (tool, causes) = (near(&tools.nccl_otf2), near(&causes));
     println!("   page: {}", near(&page));
     println!("   next: {tool} stats {causes}     all causes, and the tables");
-    println!("         {tool} export --format perfetto {causes} -o demo.pftrace");
+    println!("         {tool} export --format perfetto {causes} -o {causes}/demo.pftrace");
     println!("         {tool} run --help     how to record a program of your own");
     Ok(())
 }
