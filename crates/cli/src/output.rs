@@ -223,9 +223,10 @@ impl NumberTable {
         let heads = columns.iter().filter_map(|at| Some((self.columns.get(*at)?.name, side(*at))));
         let mut table = Table::new(&heads.collect::<Vec<_>>());
         for row in &self.rows {
-            table.row(
-                columns.iter().filter_map(|at| row.get(*at)).map(|cell| shortened(&cell_text(cell), most)).collect(),
-            );
+            // The text that ends a line stays whole: nothing is beside it.
+            let most = |at: &usize| if columns.last() == Some(at) { usize::MAX } else { most };
+            let cells = columns.iter().filter_map(|at| Some(shortened(&cell_text(row.get(*at)?), most(at))));
+            table.row(cells.collect());
         }
         table.lines().collect()
     }
@@ -675,6 +676,12 @@ mod tests {
             assert!(lines[1].contains("Xla") && lines[1].ends_with("x1      7"), "{lines:#?}");
             assert!(sheet.fitting_lines(None).0[1].contains(&name(1)));
             assert_eq!(sheet.fitting_lines(Some(1)).0.len(), 3, "a terminal of one column");
+            let ends_in_text = NumberTable::from_rows(
+                "ranges",
+                [1, 2],
+                &[("count", |_| Cell::Count(7)), ("range", |at| Cell::Text(name(*at)))],
+            );
+            assert!(ends_in_text.fitting_lines(Some(80)).0[1].ends_with(&name(1)), "no number is behind it");
         }
 
         #[test]

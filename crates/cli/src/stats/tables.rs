@@ -409,7 +409,6 @@ fn anomalies(report: &Report) -> NumberTable {
         report.anomalies.iter().map(|anomaly| (report, anomaly)),
         &[
             ("lost", |(_, row)| time(row.lost_ns)),
-            ("what", |(_, row)| text(&row.sentence)),
             ("+start", |(_, row)| time(row.start_ns)),
             ("+end", |(_, row)| time(row.end_ns)),
             ("+median", |(_, row)| Cell::Time(row.median_ns)),
@@ -418,6 +417,7 @@ fn anomalies(report: &Report) -> NumberTable {
             ("+cause", |(_, row)| text(word(row.kind))),
             ("+event", |(_, row)| optional(row.event, |event| text(event.to_string()))),
             ("+event_on", |(report, row)| optional(rank_at(report, row.location), text)),
+            ("what", |(_, row)| text(&row.sentence)),
         ],
     )
 }
