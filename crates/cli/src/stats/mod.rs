@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   nccl-otf2 stats trace                               the verdict, and a table for each question
   nccl-otf2 stats trace --by ranks --sort awaited     who is waited for
-  nccl-otf2 stats trace --by pairs --sort slowdown    which connection is slow
+  nccl-otf2 stats trace --by pairs --sort slowdown    which link is slow
   nccl-otf2 stats trace --by nic --sort slowdown      which network interface is slow
   nccl-otf2 stats trace --by operations --function AllReduce --comm world
   nccl-otf2 stats trace --from 20s --to 30s           only that time

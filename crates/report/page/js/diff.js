@@ -222,7 +222,8 @@ function sideBySide({ runs }) {
   const rows = facts.map(([name, value, equal]) => ({ name, values: runs.map((run) => String(value(run))), equal }));
   // Temporary files have other names in each run.
   const lasting = (/** @type {string} */ text) => text.replaceAll(/\/tmp\/\S+/gu, '/tmp');
-  const differs = (/** @type {typeof rows[0]} */ { equal, values: [a, b] }) => equal && lasting(a) !== lasting(b);
+  const differs = (/** @type {typeof rows[0]} */ { equal, values: [a, b] }) => (
+    equal === true && lasting(a) !== lasting(b));
   const names = rows.filter(differs).map(({ name }) => name);
   const element = section('runs', 'Both runs', 'nccl-otf2 info', names.length === 0 ?
     html`<b>Release, ranks, hosts, command and what was recorded are equal.</b>` : html`<b>They differ in
