@@ -310,18 +310,19 @@ fn differences(of: &Comparison) -> String {
         (Outcome::NoDifference, _) => {
             let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
             let limit = limits.filter_map(|group| group.median?.resolution).max_by(f64::total_cmp);
-            let (answer, only) = if of.groups.iter().any(|group| group.is_coarse) {
-                ("The runs do not show whether they differ", "only ")
-            } else {
-                ("The data shows no difference", "")
+            let limit = limit.map(|share| format!("changes over {:.1} %", share * 100.0));
+            let (answer, shown) = match of.groups.iter().any(|group| group.is_coarse) {
+                true => ("The runs do not show whether they differ", limit.map(|limit| format!(" (only {limit})"))),
+                false => ("The data shows no difference", limit.map(|limit| format!(" ({limit} would show)"))),
             };
-            let shown = |share: f64| format!(" ({only}changes over {:.1} % would show)", share * 100.0);
             let unclear = unclear(of).map_or_else(String::new, |unclear| format!("; unclear: {unclear}"));
             let groups = match of.groups.len() as u64 {
                 all if all == compared => groups,
                 all => format!("{compared} of {}", plural(all, "group", "groups")),
             };
-            format!("{answer} in {groups}{}{unclear}.", limit.map_or_else(String::new, shown))
+            let lines = [shown.unwrap_or_default(), String::new()];
+            let lines = lines.map(|shown| format!("{answer} in {groups}{shown}{unclear}."));
+            lines.iter().find(|line| columns(line) <= MOST_COLUMNS).unwrap_or(&lines[1]).clone()
         }
         _ if of.groups.is_empty() => {
             "No operations can be compared: none have the same communicator's shape, function, size and timing."
@@ -420,7 +421,7 @@ pub(super) const LEAST: usize = 50;
 
 /// Why samples of at least [`LEAST`] values have no interval.
 pub(super) fn too_few(a: u64, b: u64) -> String {
-    format!("A has {a} and B {b}, too few: they vary over the run, and all intervals are to hold at once")
+    format!("A has {a} and B {b}, too few for how they vary over the run")
 }
 
 /// The difference between a quantile of two runs. Its confidence interval can be computed only once the number of all
