@@ -2,8 +2,9 @@
 //!
 //! A *connection* is a pair of ranks on a channel. The connections of a *class* are alike: within a host or between
 //! hosts, over interfaces of one speed, in communicators of one size, with the same functions. For a function and a size
-//! of steps, the *reference* is all steps of the better third of the connections of the class. A connection is compared
-//! with it quantile by quantile, so that steps that are slow once in a while count fully.
+//! of steps, the *reference* is all steps of the better third of the connections of the class, of two pairs of ranks at
+//! least where there are four. A connection is compared with it quantile by quantile, so that steps that are slow once
+//! in a while count fully.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::links::slow::Places;
 use crate::read::archive::in_parallel;
 use crate::read::{NO_SEQUENCE, NONE, Tables};
 use crate::statistics::messages::Pairing;
-use crate::statistics::network::{ConnectionKey, SentStep, busy_ns, key};
+use crate::statistics::network::{ConnectionKey, RankPair, SentStep, busy_ns, key};
 use crate::statistics::numeric::{median, quantile};
 use crate::units::real;
 use nccl_events::ids::{index as large, index_u32 as small};
@@ -24,6 +25,8 @@ const LEAST_STEPS: usize = 20;
 const SLOW_STEP: f64 = 1.5;
 /// One of this many connections is in the reference: the fastest.
 const BETTER: usize = 3;
+/// Of so many pairs of ranks, those of the reference are of two at least: one alone may be fast by what its ranks do.
+const SEVERAL_PAIRS: usize = 4;
 /// The most values of a reference.
 const MOST_VALUES: usize = 1 << 16;
 
@@ -115,6 +118,15 @@ pub(crate) struct Steps<'a> {
     pub(crate) sent: &'a BTreeMap<ConnectionKey, Vec<SentStep>>,
     /// The speed of a connection's interface, if it is known.
     pub(crate) speed: &'a (dyn Fn(ConnectionKey) -> Option<f64> + Sync),
+}
+
+/// How many of these connections, the fastest first, are the better ones.
+fn better(connections: impl Iterator<Item = ConnectionKey> + Clone) -> usize {
+    let third = (connections.clone().count() / BETTER).max(1);
+    let pairs: BTreeSet<RankPair> = connections.clone().map(|(pair, _)| pair).collect();
+    let first = connections.clone().next().map(|(pair, _)| pair);
+    let of_first = connections.take_while(|(pair, _)| Some(*pair) == first).count();
+    if pairs.len() < SEVERAL_PAIRS { third } else { third.max(of_first + 1) }
 }
 
 /// Sizes that differ by less than an eighth share a class.
@@ -233,7 +245,7 @@ impl References {
         let mut wanted: BTreeMap<ConnectionKey, Vec<Kind>> = BTreeMap::new();
         for (kind, mut means) in by_kind {
             means.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            means.truncate((means.len() / BETTER).max(1));
+            means.truncate(better(means.iter().map(|(_, connection)| *connection)));
             means.into_iter().for_each(|(_, connection)| wanted.entry(connection).or_default().push(kind));
         }
         let mut times: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
@@ -264,9 +276,10 @@ impl References {
         }
         let compared = in_parallel(connections, |connection| self.connection(steps, is_on_host, class, *connection));
         let (mut found, rows): (Vec<ConnectionTimes>, Vec<Means>) = compared.into_iter().unzip();
-        let mut ratios: Vec<f64> = found.iter().map(ConnectionTimes::ratio).collect();
-        ratios.sort_unstable_by(f64::total_cmp);
-        ratios.truncate((ratios.len() / BETTER).max(1));
+        let mut ratios: Vec<(f64, ConnectionKey)> = found.iter().map(|one| (one.ratio(), one.key)).collect();
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let number = better(ratios.iter().map(|(_, connection)| *connection));
+        let ratios: Vec<f64> = ratios[..number].iter().map(|(ratio, _)| *ratio).collect();
         let spread = 2.0 * crate::lateness::chance::deviation(&ratios, 0);
         for (connection, chance) in found.iter_mut().zip(chances(connections, &rows)) {
             (connection.spread, connection.chance) = (spread, chance);
@@ -402,7 +415,13 @@ fn chances(connections: &[ConnectionKey], rows: &[Means]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::size_class;
+    use super::{better, size_class};
+
+    #[test]
+    fn what_links_are_compared_with_is_no_single_pair_of_many() {
+        let ring = |ranks: u32| (0..2 * ranks).map(move |at| ((0, at / 2, (at / 2 + 1) % ranks), at % 2));
+        assert_eq!([2, 3, 4, 8, 12].map(|ranks| better(ring(ranks))), [1, 2, 3, 5, 8]);
+    }
 
     #[test]
     fn near_sizes_are_one() {
