@@ -414,13 +414,13 @@ pub(crate) fn exact(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a document whose schema `--json-schema` prints: see `pages`.
 /// What a verb says first, in its JSON: `verdict.line`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct VerdictLine {
     pub(crate) line: String,
 }
 
+/// Prints a document whose schema `--json-schema` prints: see `pages`.
 pub(crate) fn json(value: &(impl Serialize + JsonSchema)) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
     text.push('\n');
