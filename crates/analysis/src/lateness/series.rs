@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::lateness::chance::Table;
 use crate::lateness::kernels::{Kernel, Kernels, covered_ns};
 use crate::read::NONE;
-use crate::units::real;
+use crate::statistics::numeric::median;
+use crate::units::{real, whole};
 use nccl_events::collective::Flow;
 use nccl_events::ids::{index as large, index_u32 as small};
 
@@ -32,6 +33,13 @@ pub(crate) enum Windows {
 }
 
 impl Series {
+    /// The length of the blocks of time, if these are compared.
+    pub(crate) fn block_ns(&self) -> Option<u64> {
+        let Windows::Times(times) = &self.windows else { return None };
+        let mut lengths: Vec<f64> = times.iter().map(|(from_ns, to_ns)| real(to_ns.saturating_sub(*from_ns))).collect();
+        (!lengths.is_empty()).then(|| whole(median(&mut lengths)))
+    }
+
     pub(crate) const fn is_timed(&self) -> bool {
         matches!(self.windows, Windows::Times(_))
     }

@@ -44,7 +44,8 @@ impl Inputs<'_> {
             ..Cause::default()
         };
         cause.sentence = late_line(std::slice::from_ref(rank), &[&cause]);
-        cause.evidence = Some(late_evidence(rank, late, self.lateness.series[late.series].own.rows() as u64));
+        let series = &self.lateness.series[late.series];
+        cause.evidence = Some(late_evidence(rank, late, series.own.rows() as u64, series.block_ns()));
         Some(cause)
     }
 

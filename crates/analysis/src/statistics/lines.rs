@@ -146,7 +146,7 @@ pub(crate) fn reason_line(rank: &Rank, why: &Why) -> Option<String> {
 }
 
 /// How much longer a late rank takes than its peers, and how often.
-pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64) -> String {
+pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64, block_ns: Option<u64>) -> String {
     let (times, longer_ns) = late.usually_longer();
     let how = match late.test {
         _ if times == windows => "always",
@@ -154,8 +154,9 @@ pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64) -> Strin
         Test::Exchange => "repeatedly",
         Test::Turns => "in turn with another rank",
     };
+    let of = block_ns.map_or_else(|| "comparisons".to_owned(), |ns| format!("blocks of about {}", time(ns)));
     format!(
-        "{} takes {} longer than its peers between operations, in {} of {} comparisons ({how}; chance: {}).",
+        "{} takes {} longer than its peers between operations, in {} of {} {of} ({how}; chance: {}).",
         units::capital(&rank.name),
         time(units::whole(longer_ns)),
         count(times),
