@@ -302,7 +302,7 @@ impl Location {
     /// the instances that had to be cut to nest.
     pub fn events<'a>(
         &'a self,
-        instances: impl Iterator<Item = &'a TimedInstance> + Clone,
+        instances: impl Iterator<Item = &'a TimedInstance>,
         cut: &'a mut u64,
     ) -> impl Iterator<Item = TimelineEvent> {
         RecordedEvents::new(self.messages.merge(NestedEvents::new(instances, cut)), &self.records)

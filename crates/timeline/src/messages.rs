@@ -6,7 +6,7 @@
 
 use std::iter::Peekable;
 
-use crate::instance::{InstanceKind, RegionInstance};
+use crate::instance::RegionInstance;
 use model::tables::Row;
 use nccl_events::event::ProxyStep;
 
@@ -206,16 +206,13 @@ pub fn sort(instances: &mut [TimedInstance]) {
 pub struct NestedEvents<'a, I: Iterator<Item = &'a TimedInstance>> {
     instances: Peekable<I>,
     around: Vec<TimedInstance>,
-    /// When the last instance ends, and each that had not ended.
-    last: u64,
     cut: &'a mut u64,
 }
 
-impl<'a, I: Iterator<Item = &'a TimedInstance> + Clone> NestedEvents<'a, I> {
+impl<'a, I: Iterator<Item = &'a TimedInstance>> NestedEvents<'a, I> {
     /// `instances` must be sorted. `cut` counts the instances that were cut.
     pub fn new(instances: I, cut: &'a mut u64) -> Self {
-        let last = instances.clone().map(|one| one.end).max().unwrap_or(0);
-        Self { instances: instances.peekable(), around: Vec::new(), last, cut }
+        Self { instances: instances.peekable(), around: Vec::new(), cut }
     }
 }
 
@@ -225,13 +222,7 @@ impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for NestedEvents<'a, I>
     #[inline]
     fn next(&mut self) -> Option<TimelineEvent> {
         let next = self.instances.peek();
-        // What begins with the last record is inside of the ranges that had not ended.
-        let is_open = |top: &TimedInstance| {
-            top.end == self.last && top.start < top.end && top.instance.kind == InstanceKind::Range
-        };
-        let is_over = |top: &mut TimedInstance| {
-            next.is_none_or(|next| top.end < next.start || top.end == next.start && !is_open(top))
-        };
+        let is_over = |top: &mut TimedInstance| next.is_none_or(|next| top.end <= next.start);
         if let Some(top) = self.around.pop_if(is_over) {
             return Some(leave(&top));
         }
@@ -452,20 +443,6 @@ mod tests {
             let (out, cut) = nested(&mut [instance(0, 10, 0), instance(4, 12, 1), instance(12, 13, 2)]);
             assert_eq!(cut, 1);
             assert_eq!(shown(&out), ["+0@0", "+1@4", "-1@10", "-0@10", "+2@12", "-2@13"]);
-        }
-
-        /// The journal of a rank that was killed ends with the beginning of its innermost range.
-        #[test]
-        fn the_last_range_is_inside_of_those_that_had_not_ended() {
-            let range = |start, end, order| {
-                let mut range = instance(start, end, order);
-                range.instance.kind = InstanceKind::Range;
-                range
-            };
-            let (out, _) =
-                nested(&mut [range(0, 9, 0), range(2, 9, 1), range(3, 4, 2), range(4, 6, 3), range(9, 9, 4)]);
-            let expected = ["+0@0", "+1@2", "+2@3", "-2@4", "+3@4", "-3@6", "+4@9", "-4@9", "-1@9", "-0@9"];
-            assert_eq!(shown(&out), expected);
         }
 
         #[test]

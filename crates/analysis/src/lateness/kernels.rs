@@ -99,6 +99,10 @@ impl Kernels {
         &self.members[large(collective.members.0)..large(collective.members.1)]
     }
 
+    pub(crate) fn is_warm_up(&self, kernel: &Kernel) -> bool {
+        self.collectives.get(large(kernel.collective)).is_some_and(|collective| collective.is_warm_up)
+    }
+
     pub(crate) fn of_rank(&self, rank: u32) -> &[Kernel] {
         &self.all[self.ranks[large(rank)].clone()]
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use crate::lateness::chance::{IMPROBABLE, Suspicion, Table, Test, UNLIKELY, memory, suspicions};
-use crate::lateness::kernels::{Collective, Kernel, Kernels};
+use crate::lateness::kernels::{Collective, Kernels};
 use crate::lateness::replay::Replay;
 use crate::lateness::series::{self, Blind, Series, Windows, own_gaps};
 use crate::read::NONE;
@@ -46,8 +46,8 @@ pub(crate) struct LateRank {
     pub(crate) windows: Vec<(usize, f64)>,
     /// When these windows begin and end.
     pub(crate) times: Vec<(u64, u64)>,
-    /// From the begin of the first window of its series to the end of the last, in ns.
-    series_ns: u64,
+    /// The windows of its series.
+    of: usize,
     /// The kernels that come later by that, and by how much, in ns.
     pub(crate) kernels: Vec<(u32, f64)>,
 }
@@ -58,16 +58,16 @@ impl LateRank {
         self.windows.iter().map(|(_, ns)| ns).sum()
     }
 
-    /// The windows in which it takes longer by at least a quarter of the longest, in order: when, and by how much.
-    fn long(&self) -> Vec<((u64, u64), f64)> {
+    /// The windows in which it takes longer by at least a quarter of the longest, in order; and when.
+    fn long(&self) -> Vec<((usize, f64), (u64, u64))> {
         let longest = self.windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
-        let long = self.windows.iter().zip(&self.times).filter(|((_, ns), _)| *ns > 0.25 * longest);
-        long.map(|((_, ns), time)| (*time, *ns)).collect()
+        let long = self.windows.iter().copied().zip(self.times.iter().copied());
+        long.filter(|((_, ns), _)| *ns > 0.25 * longest).collect()
     }
 
     /// How often it takes longer, and by how much as a rule, in ns.
     pub(crate) fn usually_longer(&self) -> (u64, f64) {
-        let mut long: Vec<f64> = self.long().into_iter().map(|(_, ns)| ns).collect();
+        let mut long: Vec<f64> = self.long().into_iter().map(|((_, ns), _)| ns).collect();
         (long.len() as u64, median(&mut long))
     }
 
@@ -75,15 +75,15 @@ impl LateRank {
     /// 94 % of what is longer.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         let mut long = self.long();
-        let sum: f64 = long.iter().map(|(_, ns)| ns).sum();
+        let sum: f64 = long.iter().map(|((_, ns), _)| ns).sum();
         let mut before = 0.0;
-        long.retain(|(_, ns)| {
+        long.retain(|((_, ns), _)| {
             let is_inside = before + ns > 0.03 * sum && before < 0.97 * sum;
             before += ns;
             is_inside
         });
-        let (((from_ns, _), _), ((_, to_ns), _)) = (long.first()?, long.last()?);
-        let part = real(to_ns.saturating_sub(*from_ns)) / real(self.series_ns.max(1));
+        let (((first, _), (from_ns, _)), ((last, _), (_, to_ns))) = (long.first()?, long.last()?);
+        let part = real((last - first + 1) as u64) / real(self.of.max(1) as u64);
         // So many windows at any times are this close with this probability.
         let count = real(long.len() as u64);
         let chance = count * part.powf(count - 1.0) - (count - 1.0) * part.powf(count);
@@ -160,8 +160,7 @@ fn pauses(kernels: &Kernels, operations_ns: f64) -> Option<Pauses> {
         all.extend(kind.iter().map(|(ns, rank)| (if is_pause(*ns) { ns - usual } else { 0.0 }, *rank)));
     }
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let is_warm_up = |kernel: &&Kernel| kernels.collectives[large(kernel.collective)].is_warm_up;
-    let in_collectives = kernels.all.iter().filter(|kernel| kernel.collective != NONE && !is_warm_up(kernel));
+    let in_collectives = kernels.all.iter().filter(|kernel| kernel.collective != NONE && !kernels.is_warm_up(kernel));
     let waiting = real(in_collectives.map(|kernel| kernel.wait_ns).sum());
     let (mut lost_ns, mut count) = (0.0, 0);
     for (ns, _) in all.iter().take_while(|(ns, _)| *ns > 0.0) {
@@ -203,6 +202,8 @@ pub(crate) struct OwnTime {
     pub(crate) windows: u64,
     /// The median over the windows of what its own time exceeds the median of its peers by, in ns.
     pub(crate) typical_ns: Option<f64>,
+    /// The sum over the windows of the same, in ns.
+    more_ns: f64,
     /// The least probability with which chance explains it; `None`: chance easily does.
     pub(crate) p_value: Option<f64>,
 }
@@ -214,7 +215,8 @@ impl Lateness {
     /// Whether a rank's own time is longer by what would matter, if it were beyond chance.
     pub(crate) fn is_longer(&self, own: &OwnTime) -> bool {
         let all_ns: u64 = self.awaited_ns.iter().sum();
-        own.typical_ns.is_some_and(|ns| all_ns > 0 && ns * real(own.windows) >= LEAST_SHARE * real(all_ns))
+        let most_ns = own.typical_ns.map(|ns| own.more_ns.max(ns * real(own.windows)));
+        most_ns.is_some_and(|ns| all_ns > 0 && ns >= LEAST_SHARE * real(all_ns))
     }
 
     /// Accuses nobody: too few operations were recorded.
@@ -287,11 +289,13 @@ fn own_times(series: &[Series], ranks: usize) -> Vec<OwnTime> {
             }
             let known = |table: &Table| table.column(column).filter(|ns| !ns.is_nan()).collect::<Vec<f64>>();
             let (own, mut more) = (known(&series.own), known(&excess));
+            let more_ns = more.iter().sum();
             windows[large(*rank)] = series.own.rows();
             found[large(*rank)] = OwnTime {
                 own_ns: Some(own.iter().sum()),
                 windows: own.len() as u64,
                 typical_ns: (!more.is_empty()).then(|| median(&mut more)),
+                more_ns,
                 p_value: None,
             };
         }
@@ -404,7 +408,7 @@ impl Search<'_> {
             series: *number,
             windows: Vec::new(),
             times: Vec::new(),
-            series_ns: 0,
+            of: series.own.rows(),
             kernels: Vec::new(),
         };
         let peers: Vec<usize> = (0..series.ranks.len()).filter(|other| !late.contains(other)).collect();
@@ -421,7 +425,6 @@ impl Search<'_> {
             found.windows.clear();
         }
         let window_ns = |window| series.window_ns(self.kernels, window, column);
-        found.series_ns = series.own.rows().checked_sub(1).map_or(0, |last| window_ns(last).1 - window_ns(0).0);
         found.times = found.windows.iter().map(|(window, _)| window_ns(*window)).collect();
         for (window, ns) in &found.windows {
             found.kernels.extend(self.earlier(series, *window, column, *ns, &peers));

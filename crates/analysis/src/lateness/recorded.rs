@@ -115,7 +115,9 @@ pub(crate) fn kernels(
     let mut streams = Streams { threads, numbers: BTreeMap::new(), sets: BTreeMap::new() };
     let mut rows: Vec<Row> = Vec::new();
     for (row, operation) in (0..).zip(tables.operations.rows()) {
-        let is_wanted = operation.is_known() && filter.wants(trace, &tables.members, &operation);
+        let collective = instances.instance_of_operation(row);
+        let is_selected = collective.is_some() || filter.wants(trace, &tables.members, &operation);
+        let is_wanted = operation.is_known() && is_selected;
         let is_message = pairing.is_message(row);
         // A collective that is made of messages stands for them.
         let is_of_collective =
@@ -124,13 +126,12 @@ pub(crate) fn kernels(
             continue;
         }
         let member = tables.members.row(operation.member);
-        let collective = instances.instance_of_operation(row).unwrap_or(NONE);
         let kernel = Kernel {
             rank: member.job_rank,
             stream: streams.number(tables, operation.launch, operation.member),
             communicator: member.communicator,
             function: if is_message { NONE } else { operation.function.get() },
-            collective,
+            collective: collective.unwrap_or(NONE),
             is_root: member.rank == operation.partner && !is_message,
             start_ns: operation.start_ns,
             stop_ns: operation.stop_ns.max(operation.start_ns),

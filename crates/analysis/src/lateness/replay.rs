@@ -1,6 +1,7 @@
 //! What a job would have taken if kernels had begun earlier: its dependencies, played again.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::lateness::kernels::{Kernel, Kernels, covered_ns};
 use crate::read::NONE;
@@ -211,10 +212,14 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// How long each rank is in operations if kernels begin earlier.
+    /// How long each rank is in operations after warm-up if kernels begin earlier.
     pub(crate) fn in_operations(&self, earlier: &[(u32, f64)]) -> Vec<f64> {
-        let mut times = self.times(earlier);
-        self.kernels.ranks.iter().map(|range| covered_ns(&mut times[range.clone()])).collect()
+        let times = self.times(earlier);
+        let counts = |at: &usize| !self.kernels.is_warm_up(&self.kernels.all[*at]);
+        let of_rank = |range: &Range<usize>| {
+            covered_ns(&mut range.clone().filter(counts).map(|at| times[at]).collect::<Vec<(f64, f64)>>())
+        };
+        self.kernels.ranks.iter().map(of_rank).collect()
     }
 }
 

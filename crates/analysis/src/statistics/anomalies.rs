@@ -41,7 +41,7 @@ pub(super) struct Inputs<'a> {
     pub(super) lateness: &'a Lateness,
     pub(super) links: &'a Links,
     pub(super) ranks: &'a [Rank],
-    /// On the rank that has most.
+    /// On the rank that has most, after warm-up.
     pub(super) most_operations: u64,
 }
 

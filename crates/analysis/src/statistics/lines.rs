@@ -150,9 +150,9 @@ pub(super) fn late_evidence(rank: &Rank, late: &LateRank, windows: u64, block_ns
     let (times, longer_ns) = late.usually_longer();
     let how = match late.test {
         _ if times == windows => "always",
-        Test::Steady => "nearly always",
-        Test::Exchange => "repeatedly",
         Test::Turns => "in turn with another rank",
+        _ if 5 * times >= 4 * windows => "nearly always",
+        Test::Steady | Test::Exchange => "repeatedly",
     };
     let of = block_ns.map_or_else(|| "comparisons".to_owned(), |ns| format!("blocks of about {}", time(ns)));
     format!(

@@ -93,7 +93,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let threads = Threads::read(trace, &tables)?;
     let (kernels, rows) = recorded::kernels(trace, &tables, filter, &instances, &pairing, &threads);
     let mut judged = LateRanks::new(&kernels, real(waiting.total.operations_ns));
-    let most_operations = verdict::most_operations(trace, &tables, filter);
+    let most_operations = verdict::most_operations(trace, &tables, filter, &instances);
     if most_operations < verdict::LEAST {
         judged.accuse_nobody();
     }

@@ -281,18 +281,24 @@ const FEWEST: u64 = 8;
 /// With fewer, no rank is said to be late.
 pub(super) const LEAST: u64 = 4;
 
-/// The number of operations on the rank that has most.
-pub(super) fn most_operations(trace: &Trace, tables: &Tables, filter: &Filter) -> u64 {
+/// The number of operations after warm-up on the rank that has most.
+pub(super) fn most_operations(trace: &Trace, tables: &Tables, filter: &Filter, instances: &Instances) -> u64 {
     let mut counts = vec![0; tables.members.job_ranks.len()];
     for (row, operation) in (0..).zip(tables.operations.rows()) {
-        counts[large(tables.job_rank(row))] += u64::from(filter.wants(trace, &tables.members, &operation));
+        let counts_now = match instances.instance_of_operation(row) {
+            Some(number) => !instances.all[large(number)].is_warm_up,
+            None => filter.wants(trace, &tables.members, &operation),
+        };
+        counts[large(tables.job_rank(row))] += u64::from(counts_now);
     }
     counts.into_iter().max().unwrap_or(0)
 }
 
 fn too_few(inputs: &Inputs<'_>) -> String {
     let are = if inputs.filter.is_all() { "were recorded" } else { "are selected" };
-    format!("Cannot tell who is late: too few operations {are}, at most {} on a rank", count(inputs.most_operations))
+    let after = if inputs.waiting.warm_up.operations_ns > 0 { " after warm-up" } else { "" };
+    let most = count(inputs.most_operations);
+    format!("Cannot tell who is late: too few operations {are}, at most {most} on a rank{after}")
 }
 
 /// The finding and line of a run without a cause.

@@ -215,22 +215,29 @@ fn warm_up_hides_no_late_rank() {
     assert!(report.warm_up.waiting_ns > 7 * start_up_ns - 1_000_000_000);
 }
 
-/// One answer for three operations, however late a rank is; of some more, only what chance does not explain is said.
+/// One answer for few operations, however late a rank is; of some more, only what chance does not explain is said.
 #[test]
 fn of_few_operations_nothing_is_said() {
     let late = |ns| Job { wrong: Disturbance::LateRank { rank: 5, from: 0, ns }, ..Job::healthy(2) };
-    let few = |number| format!("Cannot tell who is late: too few operations were recorded, at most {number} on a rank");
-    for (number, ns) in [(1, 4_000_000), (2, 4_000_000), (3, 4_000_000), (3, 0), (7, 0)] {
+    let line = |rest: &str| format!("Cannot tell who is late: too few operations were recorded, at most {rest}");
+    let few = |number: u32| match number {
+        1 => line("1 on a rank"),
+        _ => line(&format!("{} on a rank after warm-up", number - 1)),
+    };
+    for (number, ns) in [(1, 4_000_000), (2, 4_000_000), (3, 4_000_000), (4, 4_000_000), (5, 0), (8, 0)] {
         let report = analyze(&Job { instances: number, ..late(ns) }).report;
         assert_eq!((report.verdict.line, report.verdict.finding), (few(number), Finding::Unclear));
         assert!(report.causes.is_empty() && report.ranks.iter().all(|rank| rank.p_value.is_none()), "{number}");
     }
-    let report = analyze(&Job { instances: 7, ..late(4_000_000) }).report;
-    assert!(report.verdict.line.starts_with("Rank 5 is late: 9"), "{:?}", report.verdict);
+    for number in 7..12 {
+        let report = analyze(&Job { instances: number, ..late(4_000_000) }).report;
+        assert!(report.verdict.line.starts_with("Rank 5 is late: 9"), "{:?}", report.verdict);
+        assert!(report.causes[0].share < Some(1.0), "{:?}", report.causes);
+    }
     let to_ns = Some(play(&late(0))[0][3].start_ns);
     let report = analyze_filtered(&late(0), &Filter { to_ns, ..Filter::default() }).report;
     let line = &report.verdict.line;
-    assert!(line.ends_with("too few operations are selected, at most 4 on a rank"), "{line}");
+    assert!(line.ends_with("too few operations are selected, at most 3 on a rank after warm-up"), "{line}");
 }
 
 /// Timers of some GPUs are too coarse for short operations.

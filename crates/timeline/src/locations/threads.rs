@@ -218,14 +218,19 @@ pub(super) fn build_ranges(model: &Process<'_>, builder: &mut TimelineBuilder) {
         let Some((class, name)) = region(range, *role, builder) else {
             continue;
         };
+        let mut end = range.end(model.tables.span.1);
         match links.end(at, range) {
             RangeEnd::Known => {}
             RangeEnd::Bounded => builder.counts.ranges_closed += 1,
-            RangeEnd::Open => builder.counts.ranges_unfinished += 1,
+            RangeEnd::Open => {
+                builder.counts.ranges_unfinished += 1;
+                // Behind the last record, which may be its beginning: it is around what begins there.
+                end += 1;
+            }
         }
         let region = builder.region(RegionKey::new(class, name));
         let instance = RegionInstance::new(Source::Range(at), range.order, InstanceKind::Range, region);
-        let shown = TimedInstance { start: range.start, end: range.end(model.tables.span.1), instance };
+        let shown = TimedInstance { start: range.start, end, instance };
         match range.kind {
             RangeKind::Started { .. } => {
                 let domain = links.domains.iter().position(|domain| *domain == range.range.domain);
