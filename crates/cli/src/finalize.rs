@@ -304,7 +304,7 @@ pub(crate) fn judge_job(path: &Path, after: f64) -> Result<HangReport> {
     }
     let report = judge_journals(directory, after)?;
     // If some journals were removed, only the archive contains those processes; the other journals were damaged.
-    if has_archive && report.is_over() && !parts.iter().all(has_journal) {
+    if has_archive && !report.runs() && !parts.iter().all(has_journal) {
         return kept_or_judged();
     }
     Ok(report)

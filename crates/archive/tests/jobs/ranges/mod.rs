@@ -206,6 +206,24 @@ fn ranges_that_overlap_or_lose_their_ends_are_shown_as_far_as_is_known() {
     assert_eq!((counts.clamped, counts.ranges_closed, counts.ranges_unfinished), (1, 2, 1));
 }
 
+/// The recording of a rank that is killed ends with the beginning of its innermost range.
+#[test]
+fn the_last_range_is_inside_of_those_that_are_open() {
+    let job = new_job();
+    let mut process = one_rank(&job);
+    push(&mut process.main, 0, range(c"", c"a", &[]));
+    // Behind what the process records when it ends, on a clock that is too coarse for both.
+    let last = ticks() + 1_000_000_000;
+    push_at(&mut process.main, last, 1, range(c"", c"b", &[]));
+    push_at(&mut process.main, last, 2, range(c"", c"c", &[]));
+    let (archive, counts) = archive_of(&job, process);
+    let lines = &shown(&archive)["API"];
+    let [.., outer, middle, inner] = &lines[..] else { panic!("{lines:?}") };
+    let unfinished = ["a; unfinished=1", "  b; unfinished=1", "    c; unfinished=1"];
+    assert_eq!([outer, middle, inner], unfinished);
+    assert_eq!(counts.ranges_unfinished, 3);
+}
+
 #[test]
 fn started_ranges_are_on_a_location_of_their_domain() {
     let job = new_job();
