@@ -24,11 +24,11 @@ Examples:
   nccl-otf2 diff monday tuesday --json | jq '.groups[] | select(.outcome == \"slower\")'
 
 Operations are compared if both runs have them: the same function, size class and kind of timing, on communicators of \
-the same shape (number of ranks, their places in the job and on hosts). A collective counts once, with the mean of \
-its ranks. `change` is the change of the median, `from` and `to` are its confidence interval; p99 needs some 2000 \
+the same shape (number of ranks, their places in the job and on hosts). A collective counts once, with the mean of its \
+ranks. `change` is the change of the median, `from` and `to` are its confidence interval; p99 needs some 2000 \
 collectives in each run, a median at least 50, and more if they vary over the run or many groups and ranges are \
-compared: then their outcome is `unclear`. Waiting is the time until the last rank arrives, transfer the time after that; \
-their changes are shown if they exceed chance.
+compared: then their outcome is `unclear`. Waiting is the time until the last rank arrives, transfer the time after \
+that; their changes are shown if they exceed chance.
 
 `nccl-otf2 report A --diff B` shows the comparison as a web page.
 

@@ -22,7 +22,7 @@ pub(crate) const LEAST_SHARE: f64 = 0.02;
 const LEAST_PART: f64 = 0.1;
 /// The most ranks that are examined, those with the most longer times first.
 const MOST_LATE: usize = 48;
-/// A rank that is late in a larger part of its series is late in all of it.
+/// A rank counts as late throughout if its late windows span more than this part of its series.
 const MOST_OF_SERIES: f64 = 0.7;
 /// The peers whose gaps are compared with those of a late rank.
 const MOST_PEERS: usize = 16;
@@ -84,7 +84,7 @@ impl LateRank {
         });
         let (((first, _), (from_ns, _)), ((last, _), (_, to_ns))) = (long.first()?, long.last()?);
         let part = real((last - first + 1) as u64) / real(self.of.max(1) as u64);
-        // So many windows at any times are this close with this probability.
+        // The probability that as many windows, placed at random, fall this close together.
         let count = real(long.len() as u64);
         let chance = count * part.powf(count - 1.0) - (count - 1.0) * part.powf(count);
         (part < MOST_OF_SERIES && chance < UNLIKELY).then_some((*from_ns, *to_ns))
@@ -219,7 +219,7 @@ impl Lateness {
         most_ns.is_some_and(|ns| all_ns > 0 && ns >= LEAST_SHARE * real(all_ns))
     }
 
-    /// Accuses nobody: too few operations were recorded.
+    /// Drops every accusation, where too few operations were recorded for one.
     pub(crate) fn accuse_nobody(&mut self) {
         (self.late, self.perhaps, self.pauses) = (Late::default(), Late::default(), None);
         self.own.iter_mut().for_each(|own| own.p_value = None);

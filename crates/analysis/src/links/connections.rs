@@ -25,7 +25,8 @@ const LEAST_STEPS: usize = 20;
 const SLOW_STEP: f64 = 1.5;
 /// One of this many connections is in the reference: the fastest.
 const BETTER: usize = 3;
-/// Of so many pairs of ranks, those of the reference are of two at least: one alone may be fast by what its ranks do.
+/// With at least this many pairs of ranks, the reference has steps of two: a single pair may be fast only because one of
+/// its ranks is late.
 const SEVERAL_PAIRS: usize = 4;
 /// The most values of a reference.
 const MOST_VALUES: usize = 1 << 16;
@@ -418,7 +419,7 @@ mod tests {
     use super::{better, size_class};
 
     #[test]
-    fn what_links_are_compared_with_is_no_single_pair_of_many() {
+    fn the_reference_has_two_pairs_of_many() {
         let ring = |ranks: u32| (0..2 * ranks).map(move |at| ((0, at / 2, (at / 2 + 1) % ranks), at % 2));
         assert_eq!([2, 3, 4, 8, 12].map(|ranks| better(ring(ranks))), [1, 2, 3, 5, 8]);
     }

@@ -28,8 +28,8 @@ pub struct Report {
     pub run: Run,
     pub verdict: Verdict,
     pub budget: Budget,
-    /// The part of it in warm-up: in the first collective of each function on a communicator, if more follow. It is in no
-    /// share of lost time, and not in `ranks` and `operations`.
+    /// The part of it in warm-up: in the first collective of each function on a communicator, if more follow. No share
+    /// of lost time has it, and neither do `ranks` and `operations`.
     pub warm_up: Budget,
     /// The causes of lost time, largest loss first.
     pub causes: Vec<Cause>,

@@ -480,7 +480,7 @@ fn class(trace: &Trace, tables: &Tables, key: ClassKey, function: String, rows: 
         if let Some(collective) = collective.filter(|_| operation.has_bandwidth && duration_ns > 0) {
             let bandwidths = collective.bandwidths(operation.bytes, ranks, real(duration_ns) / 1e9);
             algorithm.push(bandwidths.0);
-            // Of one rank no byte crosses a bus.
+            // With one rank, no byte crosses a bus.
             bus.extend((ranks > 1).then_some(bandwidths.1));
         }
     }

@@ -325,7 +325,7 @@ fn differences(of: &Comparison) -> String {
             lines.iter().find(|line| columns(line) <= MOST_COLUMNS).unwrap_or(&lines[1]).clone()
         }
         _ if of.groups.is_empty() => {
-            "No operations can be compared: none have the same communicator's shape, function, size and timing."
+            "No operations can be compared: no two have the same function, size, timing and shape of communicator."
                 .to_owned()
         }
         _ => {

@@ -12,7 +12,7 @@ use nccl_events::collective::Flow;
 use nccl_events::ids::index as large;
 
 const BINS: u64 = 120;
-/// So many arrivals tell how late a rank is on average, also if it is late at every third only.
+/// The mean of this many arrivals shows how late a rank is even if it is late at every third only.
 const MEAN_OF: usize = 21;
 
 struct Arrival {
@@ -111,7 +111,7 @@ fn rank_row(
     let uncertainty_ns = errors.max().flatten();
     let own = lateness.own.get(number).copied().unwrap_or_default();
     let late = lateness.late.ranks.iter().find(|late| large(late.rank) == number);
-    // What costs the others nothing is not said of a rank.
+    // A probability beside a rank that costs the others nothing would read as an accusation.
     let is_suspect = lateness.perhaps.ranks.iter().any(|late| large(late.rank) == number);
     let is_longer = lateness.late.ranks.is_empty() && lateness.is_longer(&own);
     let matters = late.is_some() || is_suspect || is_longer;
@@ -160,8 +160,8 @@ fn name(trace: &Trace, rank: &JobRank) -> String {
     }
 }
 
-/// The mean lateness in each bin, of [`MEAN_OF`] arrivals around its middle where it has fewer: otherwise, the number of
-/// late ones among two or three would vary from bin to bin.
+/// The mean lateness in each bin. A bin with fewer than [`MEAN_OF`] arrivals takes those around its middle: the share of
+/// late ones among two or three varies from bin to bin.
 fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
     let least = (arrivals.len() / 8).clamp(1, MEAN_OF);
     let begin = |bin: u64| arrivals.partition_point(|arrival| arrival.time_ns < bin * bin_ns);

@@ -51,7 +51,7 @@ const WORDS: &[(&str, &str)] = &[
     ("ranges_lost", "beginnings, ends and marks of ranges that could not be recorded"),
 ];
 
-/// Counters that every sound recording has, and that tell of no loss: only `--json` shows them.
+/// Counters that are no losses: every sound recording has them, and only `--json` shows them.
 pub(super) const EXPECTED: [&str; 5] = ["started", "ranges_user", "ranges_marks", "ranges_nccl", "ranges_reported"];
 
 /// What a counter counts; its name if that is not known here.

@@ -38,10 +38,10 @@ Examples:
 The first line is the verdict. A rank is called late, and a pair of ranks or a channel slow, only if chance and the \
 clocks' stated error do not explain it. Shares of lost time are shares of the time of all ranks in operations: for \
 each rank, the time in which at least one operation ran, without warm-up: the first collective of each function on a \
-communicator, if more follow. Waiting is the time from a rank's arrival at a collective to the last arrival, transfer the time from there to the end; time \
-that the clocks or the timing cannot split is `unclear`. Lost times are summed over all ranks; those of several \
-causes overlap and do not add up. The report says whether a late rank calls, launches or begins late if that explains \
-half of the time in which others waited for it.
+communicator, if more follow. Waiting is the time from a rank's arrival at a collective to the last arrival, transfer \
+the time from there to the end; time that the clocks or the timing cannot split is `unclear`. Lost times are summed \
+over all ranks; those of several causes overlap and do not add up. The report says whether a late rank calls, launches \
+or begins late if that explains half of the time in which others waited for it.
 
 For a pair or channel, `latency` and `rate_fit` come from a regression of time on bytes over all steps, weighted by \
 1/t², so that large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is \

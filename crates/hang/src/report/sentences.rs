@@ -252,7 +252,8 @@ fn limitations_of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     let open_ended: Vec<u32> = open_ended(job, comm).collect();
     if !open_ended.is_empty() {
         doubts.push(format!(
-            "whether the last operation of {} in communicator {} ended is not recorded; NCCL_OTF2_EVENTS=full shows the end on the GPU",
+            "whether the last operation of {} in communicator {} ended is not recorded; NCCL_OTF2_EVENTS=full shows \
+            the end on the GPU",
             rows::ranks(comm, &open_ended),
             short(&comm.name)
         ));

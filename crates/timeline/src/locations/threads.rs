@@ -224,7 +224,7 @@ pub(super) fn build_ranges(model: &Process<'_>, builder: &mut TimelineBuilder) {
             RangeEnd::Bounded => builder.counts.ranges_closed += 1,
             RangeEnd::Open => {
                 builder.counts.ranges_unfinished += 1;
-                // Behind the last record, which may be its beginning: it is around what begins there.
+                // Ends after the last record, which may be the beginning of an inner range: that one then nests.
                 end += 1;
             }
         }

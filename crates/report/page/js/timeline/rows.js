@@ -100,7 +100,7 @@ function inside(locations, where, all, push) {
     for (const [text, members] of groups) together(text, kinds[0], members);
   }
   if (of(MORE).length === 0) return;
-  // Of other tools' threads there is nothing to show first.
+  // A rank that has only threads of other tools has none of the rows above.
   if (of(FIRST.flatMap(([, kinds]) => kinds)).length > 0) {
     const text = all ? 'fewer rows' : 'more rows';
     push({ ...where, what: 'more', height: 16, label: text, locations: [], lane: 0, open: all });
